@@ -1,0 +1,53 @@
+//! JSON of unknown origin, parsed within bounds.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::error::{Error, Fault};
+use crate::map::read_bounded;
+
+/// The largest `config.json`; real ones with per-tensor settings have some 100 kB.
+const MAX_BYTES: u64 = 4 << 20;
+
+/// A parsed value costs up to some 500 bytes whatever it costs in the file (a map of one entry is the worst), so
+/// values are counted before they are made.
+const MAX_VALUES: usize = 60_000;
+
+/// Reads and parses a configuration file.
+pub(crate) fn read(path: &Path) -> Result<Value, Error> {
+    let bytes = read_bounded(path, MAX_BYTES)?;
+    let fail = |fault| Error::new(path, fault);
+    let values = count_values(&bytes);
+    if values > MAX_VALUES {
+        let (found, limit) = (values as u64, MAX_VALUES as u64);
+        return Err(fail(Fault::Limit { what: "the number of JSON values".into(), found, limit }));
+    }
+    serde_json::from_slice(&bytes).map_err(|e| fail(Fault::Json(e.to_string())))
+}
+
+/// An upper bound of the values in a JSON text: one for each comma and opening bracket outside strings, and one more.
+fn count_values(bytes: &[u8]) -> usize {
+    let (mut values, mut in_string, mut escaped) = (1, false, false);
+    for &b in bytes {
+        match b {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::count_values;
+
+    #[test]
+    fn commas_and_brackets_inside_strings_are_not_values() {
+        assert_eq!(count_values(br#"{"a,[{\",": [1, 2], "b": {}}"#), 6);
+        assert_eq!(count_values(b"1"), 1);
+    }
+}

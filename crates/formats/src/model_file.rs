@@ -1,0 +1,210 @@
+//! `ModelFile`: one or more mapped files, their metadata, and a validated list of tensors.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use akunu_dtype::{DType, Planes};
+
+use crate::error::{Error, Fault, Name};
+use crate::map::{Bytes, read_bounded};
+use crate::{directory, gguf};
+
+/// The most tensors a model may have over all its files; the largest public ones have about 150,000.
+pub(crate) const MAX_TENSORS: u64 = 1 << 18;
+
+/// The largest file that [`ModelFile::side_file`] reads.
+const MAX_SIDE_FILE: u64 = 256 << 20;
+
+/// How the tensors are stored on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Container {
+    Gguf,
+    Safetensors,
+}
+
+/// What a model file says about itself.
+#[derive(Debug)]
+pub enum Metadata {
+    Gguf(gguf::Metadata),
+    /// The directory's `config.json`; null for a lone safetensors file.
+    Json(serde_json::Value),
+}
+
+/// A range of bytes in one of a model's files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    pub file: usize,
+    pub offset: usize,
+    pub len: usize,
+}
+
+/// One tensor; its bytes are [`ModelFile::planes`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    pub name: String,
+    pub dtype: DType,
+    /// Outermost first, never empty (a scalar is `[1]`), no dimension zero: `[rows, cols]`.
+    pub shape: Vec<usize>,
+    pub data: Span,
+    /// Empty for formats of one plane.
+    pub scales: Span,
+    /// Empty for formats of one plane.
+    pub biases: Span,
+}
+
+impl Tensor {
+    /// Values in the tensor; validated to fit.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Values in a row: the last dimension.
+    pub fn cols(&self) -> usize {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// Everything but the last dimension.
+    pub fn rows(&self) -> usize {
+        self.elements() / self.cols()
+    }
+}
+
+/// A model's files, mapped and validated.
+pub struct ModelFile {
+    path: PathBuf,
+    container: Container,
+    metadata: Metadata,
+    tensors: Vec<Tensor>,
+    by_name: HashMap<Box<str>, usize>,
+    maps: Vec<Bytes>,
+    /// Where side files are: the directory of a safetensors model.
+    directory: Option<PathBuf>,
+    ignored: Vec<String>,
+}
+
+/// What a reader found, before the checks that all containers share.
+pub(crate) struct Contents {
+    pub container: Container,
+    pub metadata: Metadata,
+    pub tensors: Vec<Tensor>,
+    pub maps: Vec<Bytes>,
+    pub directory: Option<PathBuf>,
+    pub ignored: Vec<String>,
+}
+
+impl ModelFile {
+    /// Opens a GGUF file (the first part of a split one opens all), a safetensors file, or a directory with
+    /// `config.json` and safetensors. The content decides, not the name.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let metadata = fs::metadata(path).map_err(|e| Error::new(path, Fault::Open(e)))?;
+        if metadata.is_dir() {
+            return Self::assemble(path, directory::open(path)?);
+        }
+        let bytes = Bytes::map(path)?;
+        let contents = if gguf::is_gguf(path, &bytes)? {
+            gguf::open(path, bytes)?
+        } else if crate::safetensors::is_safetensors(&bytes) {
+            directory::open_file(path, bytes)?
+        } else {
+            return Err(Error::new(path, Fault::UnknownContainer));
+        };
+        Self::assemble(path, contents)
+    }
+
+    /// A GGUF file inside the binary; `name` stands for its path in messages.
+    pub fn from_static(name: &str, bytes: &'static [u8]) -> Result<Self, Error> {
+        let path = Path::new(name);
+        let bytes = Bytes::Static(bytes);
+        if !gguf::is_gguf(path, &bytes)? {
+            return Err(Error::new(path, Fault::UnknownContainer));
+        }
+        Self::assemble(path, gguf::open_single(path, bytes)?)
+    }
+
+    fn assemble(path: &Path, contents: Contents) -> Result<Self, Error> {
+        let Contents { container, metadata, tensors, maps, directory, ignored } = contents;
+        let mut by_name = HashMap::with_capacity(tensors.len());
+        for (index, tensor) in tensors.iter().enumerate() {
+            if by_name.insert(tensor.name.as_str().into(), index).is_some() {
+                let fault = Fault::Duplicate { what: "tensor", name: Name::new(&tensor.name) };
+                return Err(Error::new(path, fault));
+            }
+        }
+        Ok(Self { path: path.to_path_buf(), container, metadata, tensors, by_name, maps, directory, ignored })
+    }
+
+    /// The path it was opened with.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub fn container(&self) -> Container {
+        self.container
+    }
+
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// In file order.
+    pub fn tensors(&self) -> &[Tensor] {
+        &self.tensors
+    }
+
+    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+        self.by_name.get(name).and_then(|&i| self.tensors.get(i))
+    }
+
+    /// The bytes of a whole tensor. They may start at any address: safetensors does not align.
+    ///
+    /// A tensor of another `ModelFile` gives meaningless or empty planes, never bytes outside the mappings.
+    pub fn planes(&self, tensor: &Tensor) -> Planes<'_> {
+        Planes { data: self.span(tensor.data), scales: self.span(tensor.scales), biases: self.span(tensor.biases) }
+    }
+
+    fn span(&self, span: Span) -> &[u8] {
+        let end = span.offset.saturating_add(span.len);
+        self.maps.get(span.file).and_then(|m| m.get(span.offset..end)).unwrap_or_default()
+    }
+
+    /// How many files are mapped.
+    pub fn files(&self) -> usize {
+        self.maps.len()
+    }
+
+    /// The mapping that [`Span::file`] means; empty past [`Self::files`].
+    pub fn bytes(&self, file: usize) -> &[u8] {
+        self.maps.get(file).map_or(&[], |m| m)
+    }
+
+    /// Integer tensors of a safetensors file that are no weights, such as BERT's `position_ids`: checked, but not in
+    /// [`Self::tensors`].
+    pub fn ignored(&self) -> &[String] {
+        &self.ignored
+    }
+
+    /// A file beside the weights of a safetensors model, such as `tokenizer.json`; `None` for GGUF or where there is none.
+    pub fn side_file(&self, name: &str) -> Option<Result<Vec<u8>, Error>> {
+        let path = self.directory.as_ref()?.join(name);
+        if !directory::is_plain_name(name) {
+            let expected = "a plain file name";
+            let fault = Fault::BadValue { what: "the file".into(), expected, found: Name::new(name).to_string() };
+            return Some(Err(Error::new(&self.path, fault)));
+        }
+        match fs::metadata(&path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            _ => Some(read_bounded(&path, MAX_SIDE_FILE)),
+        }
+    }
+}
+
+impl std::fmt::Debug for ModelFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ModelFile")
+            .field("path", &self.path)
+            .field("container", &self.container)
+            .field("tensors", &self.tensors.len())
+            .finish_non_exhaustive()
+    }
+}

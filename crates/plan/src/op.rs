@@ -1,0 +1,409 @@
+//! The op table: what every op means, its operands, its parameters.
+//!
+//! Ops carry meaning, not kernels. Parameters are plain `repr(C)` structs of 4-byte fields,
+//! because they are copied into the bound records as they are.
+
+use bytemuck::{Pod, Zeroable};
+
+/// What an op computes. `n` rows below are the step's rows, or its output rows (see [`Per`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum OpKind {
+    /// `y[r] = scale * table[token(r)]`
+    Embed,
+    /// `y[r] = (cos, sin)(position(r) * frequency[i]) * magnitude`, as `[pairs][2]`
+    RopeAngles,
+    /// `y = residual + scale * (normalize(x) * weight + bias)`
+    Norm,
+    /// `y = int8 blocks of x`; see [`crate::q8`]
+    Quantize,
+    /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`
+    MatMul,
+    /// `y = activation(x · Wᵀ) * (x · Uᵀ)`
+    MatMulGated,
+    /// `y = activation(x) * u`
+    GatedActivation,
+    /// `y = a + scale * b`
+    Add,
+    /// `q, k = rope(norm(q), norm(k))` per head; `k, v` go into the KV cache, `q` stays in place
+    HeadNormRopeKvWrite,
+    /// `y = softmax(cap(scale * q · Kᵀ) + mask) · V` per head, over the row's sequence
+    Attention,
+    /// `y[o] = x[output_row(o)]`
+    GatherRows,
+    /// `y[o][c] = (max, index of max)` over the `c`-th slice of `x[o]`; ties to the lower index
+    ArgMax,
+    /// Takes the arg-max of every output row as that row's next token and moves it one position on
+    Advance,
+}
+
+/// Which count of the step an op's rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Per {
+    /// The step's rows (tokens going in).
+    Row,
+    /// The step's output rows (logits coming out).
+    Output,
+}
+
+/// How an operand is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    Read,
+    Write,
+    ReadWrite,
+}
+
+/// What may stand in an operand slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// An f32 activation buffer.
+    F32,
+    /// An activation buffer, f32 or int8 blocks.
+    Activation,
+    /// A weight matrix in any number format.
+    Weight,
+    /// A constant f32 vector.
+    Vector,
+    /// The KV cache of the layer's group.
+    Kv,
+}
+
+/// One operand slot of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    pub name: &'static str,
+    pub holds: Holds,
+    pub used: Use,
+    pub required: bool,
+}
+
+/// The most operands any op has.
+pub const MAX_SLOTS: usize = 8;
+
+/// One row of the op table.
+pub struct OpSpec {
+    pub kind: OpKind,
+    pub name: &'static str,
+    pub slots: &'static [Slot],
+}
+
+const fn slot(name: &'static str, holds: Holds, used: Use) -> Slot {
+    Slot { name, holds, used, required: true }
+}
+
+const fn optional(name: &'static str, holds: Holds, used: Use) -> Slot {
+    Slot { name, holds, used, required: false }
+}
+
+/// Operand slots by op, as indices into `Op::args` and `Record::args`.
+pub mod slots {
+    pub mod embed {
+        pub const TABLE: usize = 0;
+        pub const Y: usize = 1;
+    }
+    pub mod rope_angles {
+        pub const FREQUENCIES: usize = 0;
+        pub const Y: usize = 1;
+    }
+    pub mod norm {
+        pub const X: usize = 0;
+        pub const Y: usize = 1;
+        pub const WEIGHT: usize = 2;
+        pub const BIAS: usize = 3;
+        pub const RESIDUAL: usize = 4;
+    }
+    pub mod quantize {
+        pub const X: usize = 0;
+        pub const Y: usize = 1;
+    }
+    pub mod matmul {
+        pub const X: usize = 0;
+        pub const Y: usize = 1;
+        pub const W: usize = 2;
+        pub const BIAS: usize = 3;
+        pub const RESIDUAL: usize = 4;
+    }
+    pub mod gated {
+        pub const X: usize = 0;
+        pub const Y: usize = 1;
+        pub const W: usize = 2;
+        pub const U: usize = 3;
+    }
+    pub mod gated_activation {
+        pub const X: usize = 0;
+        pub const Y: usize = 1;
+        pub const U: usize = 2;
+    }
+    pub mod add {
+        pub const A: usize = 0;
+        pub const Y: usize = 1;
+        pub const B: usize = 2;
+    }
+    pub mod heads {
+        pub const Q: usize = 0;
+        pub const K: usize = 1;
+        pub const V: usize = 2;
+        pub const ANGLES: usize = 3;
+        pub const Q_NORM: usize = 4;
+        pub const K_NORM: usize = 5;
+        pub const KV: usize = 6;
+    }
+    pub mod attention {
+        pub const Q: usize = 0;
+        pub const Y: usize = 1;
+        pub const KV: usize = 2;
+    }
+    pub mod gather {
+        pub const X: usize = 0;
+        pub const Y: usize = 1;
+    }
+    pub mod argmax {
+        pub const X: usize = 0;
+        pub const Y: usize = 1;
+    }
+    pub mod advance {
+        pub const X: usize = 0;
+    }
+}
+
+use Holds::*;
+use Use::*;
+
+/// The op table. The verifier checks every program against it.
+pub static OPS: &[OpSpec] = &[
+    OpSpec { kind: OpKind::Embed, name: "embed", slots: &[slot("table", Weight, Read), slot("y", F32, Write)] },
+    OpSpec {
+        kind: OpKind::RopeAngles,
+        name: "rope_angles",
+        slots: &[slot("frequencies", Vector, Read), slot("y", F32, Write)],
+    },
+    OpSpec {
+        kind: OpKind::Norm,
+        name: "norm",
+        slots: &[
+            slot("x", F32, Read),
+            slot("y", Activation, Write),
+            slot("weight", Vector, Read),
+            optional("bias", Vector, Read),
+            optional("residual", F32, Read),
+        ],
+    },
+    OpSpec { kind: OpKind::Quantize, name: "quantize", slots: &[slot("x", F32, Read), slot("y", Activation, Write)] },
+    OpSpec {
+        kind: OpKind::MatMul,
+        name: "matmul",
+        slots: &[
+            slot("x", Activation, Read),
+            slot("y", F32, Write),
+            slot("w", Weight, Read),
+            optional("bias", Vector, Read),
+            optional("residual", F32, Read),
+        ],
+    },
+    OpSpec {
+        kind: OpKind::MatMulGated,
+        name: "matmul_gated",
+        slots: &[
+            slot("x", Activation, Read),
+            slot("y", Activation, Write),
+            slot("w", Weight, Read),
+            slot("u", Weight, Read),
+        ],
+    },
+    OpSpec {
+        kind: OpKind::GatedActivation,
+        name: "gated_activation",
+        slots: &[slot("x", F32, Read), slot("y", Activation, Write), slot("u", F32, Read)],
+    },
+    OpSpec {
+        kind: OpKind::Add,
+        name: "add",
+        slots: &[slot("a", F32, Read), slot("y", F32, Write), slot("b", F32, Read)],
+    },
+    OpSpec {
+        kind: OpKind::HeadNormRopeKvWrite,
+        name: "head_norm_rope_kv_write",
+        slots: &[
+            slot("q", F32, ReadWrite),
+            slot("k", F32, Read),
+            slot("v", F32, Read),
+            optional("angles", F32, Read),
+            optional("q_norm", Vector, Read),
+            optional("k_norm", Vector, Read),
+            slot("kv", Kv, Write),
+        ],
+    },
+    OpSpec {
+        kind: OpKind::Attention,
+        name: "attention",
+        slots: &[slot("q", F32, Read), slot("y", Activation, Write), slot("kv", Kv, Read)],
+    },
+    OpSpec { kind: OpKind::GatherRows, name: "gather_rows", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec { kind: OpKind::ArgMax, name: "argmax", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec { kind: OpKind::Advance, name: "advance", slots: &[slot("x", F32, Read)] },
+];
+
+impl OpKind {
+    pub fn spec(self) -> &'static OpSpec {
+        &OPS[self as usize]
+    }
+
+    pub fn from_index(index: u32) -> Option<Self> {
+        OPS.get(index as usize).map(|s| s.kind)
+    }
+}
+
+/// Element-wise functions an op may apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Activation {
+    None,
+    Silu,
+    /// The tanh approximation.
+    GeluTanh,
+    /// The exact form with erf.
+    GeluErf,
+}
+
+/// `NormParams::kind`.
+pub const NORM_RMS: u32 = 0;
+pub const NORM_LAYER: u32 = 1;
+
+/// `HeadsParams::style`: which values rotate together.
+pub const ROPE_NONE: u32 = 0;
+/// Values 2i and 2i+1.
+pub const ROPE_INTERLEAVED: u32 = 1;
+/// Values i and i + pairs.
+pub const ROPE_SPLIT_HALF: u32 = 2;
+
+/// Slices of a logits row whose maxima `ArgMax` finds independently.
+pub const ARGMAX_SLICE: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct EmbedParams {
+    pub dim: u32,
+    pub vocab: u32,
+    pub dtype: u32,
+    pub scale: f32,
+    /// Bytes from one table row to the next in the data plane, and in each side plane.
+    pub row_bytes: u32,
+    pub side_bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct RopeAnglesParams {
+    pub pairs: u32,
+    pub magnitude: f32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct NormParams {
+    pub dim: u32,
+    pub kind: u32,
+    pub eps: f32,
+    pub scale: f32,
+}
+
+/// `MatMul` and `MatMulGated`; both weights of the latter share these.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct MatMulParams {
+    /// Output width: rows of W.
+    pub n: u32,
+    /// Input width: columns of W.
+    pub k: u32,
+    pub dtype: u32,
+    pub row_bytes: u32,
+    pub side_bytes: u32,
+    pub activation: u32,
+    pub scale: f32,
+    /// 0: no cap; else `cap * tanh(v / cap)`.
+    pub soft_cap: f32,
+}
+
+/// `GatedActivation`, `Add`, `Quantize`, `GatherRows`: element-wise over rows of `dim`.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ElementParams {
+    pub dim: u32,
+    pub activation: u32,
+    pub scale: f32,
+}
+
+/// Where a layer's keys and values lie inside the blocks of its group:
+/// `base + block * block_bytes + layer_offset (+ value_offset) + kv_head * head_bytes + (position % KV_BLOCK) * row_bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct KvParams {
+    pub group: u32,
+    pub dtype: u32,
+    pub block_bytes: u32,
+    pub layer_offset: u32,
+    pub value_offset: u32,
+    pub head_bytes: u32,
+    pub row_bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct HeadsParams {
+    pub heads: u32,
+    pub kv_heads: u32,
+    pub head_dim: u32,
+    /// Pairs that rotate; the values after `2 * pairs` stay.
+    pub pairs: u32,
+    pub style: u32,
+    pub eps: f32,
+    pub kv: KvParams,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct AttentionParams {
+    pub heads: u32,
+    pub kv_heads: u32,
+    pub head_dim: u32,
+    pub scale: f32,
+    pub soft_cap: f32,
+    /// Positions a row can see, itself included; 0: all.
+    pub window: u32,
+    pub kv: KvParams,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct ArgMaxParams {
+    pub n: u32,
+    pub slices: u32,
+}
+
+/// The parameters of an op; the variant follows from its kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Params {
+    Embed(EmbedParams),
+    RopeAngles(RopeAnglesParams),
+    Norm(NormParams),
+    MatMul(MatMulParams),
+    Element(ElementParams),
+    Heads(HeadsParams),
+    Attention(AttentionParams),
+    ArgMax(ArgMaxParams),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_op_table_is_in_kind_order() {
+        for (i, spec) in OPS.iter().enumerate() {
+            assert_eq!(spec.kind as usize, i, "{}", spec.name);
+            assert!(spec.slots.len() <= MAX_SLOTS);
+        }
+    }
+}

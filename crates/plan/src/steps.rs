@@ -1,0 +1,172 @@
+//! Step variables: the only things that change between steps, at declared offsets.
+//!
+//! One block of memory, `[StepHeader][RowVars × rows][output rows][block tables][emitted tokens]`.
+//! The host writes it before a submission; `Advance` moves it on between the steps of a chain.
+
+use bytemuck::{Pod, Zeroable};
+
+/// Positions in a KV block.
+pub const KV_BLOCK: usize = 64;
+
+/// A block-table entry with no block behind it: nothing reads it.
+pub const NO_BLOCK: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct StepHeader {
+    /// Rows of this step.
+    pub rows: u32,
+    /// Rows whose logits are wanted.
+    pub outputs: u32,
+    /// Steps of the current chain already taken; `Advance` counts it up.
+    pub emitted_steps: u32,
+    /// Block-table geometry: entries per table, tables per KV group.
+    pub table_blocks: u32,
+    pub table_sequences: u32,
+    /// Byte offsets from the start of the step variables.
+    pub rows_offset: u32,
+    pub outputs_offset: u32,
+    pub tables_offset: u32,
+    pub emitted_offset: u32,
+    pub reserved: [u32; 7],
+}
+
+/// One row of a step: a token of a sequence at a position.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub struct RowVars {
+    pub token: u32,
+    /// Absolute position in its sequence; the row sees positions up to and including its own.
+    pub position: u32,
+    /// Which block table holds its sequence.
+    pub sequence: u32,
+    pub reserved: u32,
+}
+
+/// Capacities of one step-variable block, and where its parts lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepLayout {
+    pub max_rows: usize,
+    pub max_outputs: usize,
+    pub groups: usize,
+    pub sequences: usize,
+    pub table_blocks: usize,
+    pub max_chain: usize,
+}
+
+const HEADER: usize = size_of::<StepHeader>();
+const ROW: usize = size_of::<RowVars>();
+
+impl StepLayout {
+    pub fn rows_offset(&self) -> usize {
+        HEADER
+    }
+
+    pub fn outputs_offset(&self) -> usize {
+        self.rows_offset() + self.max_rows * ROW
+    }
+
+    pub fn tables_offset(&self) -> usize {
+        self.outputs_offset() + self.max_outputs * 4
+    }
+
+    pub fn emitted_offset(&self) -> usize {
+        self.tables_offset() + self.groups * self.sequences * self.table_blocks * 4
+    }
+
+    pub fn bytes(&self) -> usize {
+        (self.emitted_offset() + self.max_chain * self.max_outputs * 4).next_multiple_of(64)
+    }
+
+    pub fn header(&self) -> StepHeader {
+        StepHeader {
+            table_blocks: self.table_blocks as u32,
+            table_sequences: self.sequences as u32,
+            rows_offset: self.rows_offset() as u32,
+            outputs_offset: self.outputs_offset() as u32,
+            tables_offset: self.tables_offset() as u32,
+            emitted_offset: self.emitted_offset() as u32,
+            ..StepHeader::default()
+        }
+    }
+}
+
+/// A safe view of one step-variable block for the host and for slow executors.
+pub struct StepVars<'a> {
+    words: &'a mut [u32],
+}
+
+impl<'a> StepVars<'a> {
+    /// `words` must be a block laid out by [`StepLayout`], header included.
+    pub fn new(words: &'a mut [u32]) -> Self {
+        Self { words }
+    }
+
+    pub fn header(&self) -> StepHeader {
+        *bytemuck::from_bytes(bytemuck::cast_slice(&self.words[..HEADER / 4]))
+    }
+
+    pub fn header_mut(&mut self) -> &mut StepHeader {
+        bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(&mut self.words[..HEADER / 4]))
+    }
+
+    pub fn rows(&self) -> &[RowVars] {
+        let h = self.header();
+        let at = h.rows_offset as usize / 4;
+        bytemuck::cast_slice(&self.words[at..at + h.rows as usize * ROW / 4])
+    }
+
+    pub fn rows_mut(&mut self) -> &mut [RowVars] {
+        let h = self.header();
+        let at = h.rows_offset as usize / 4;
+        bytemuck::cast_slice_mut(&mut self.words[at..at + h.rows as usize * ROW / 4])
+    }
+
+    pub fn outputs(&self) -> &[u32] {
+        let h = self.header();
+        let at = h.outputs_offset as usize / 4;
+        &self.words[at..at + h.outputs as usize]
+    }
+
+    pub fn outputs_mut(&mut self) -> &mut [u32] {
+        let h = self.header();
+        let at = h.outputs_offset as usize / 4;
+        &mut self.words[at..at + h.outputs as usize]
+    }
+
+    pub fn table(&self, group: usize, sequence: usize) -> &[u32] {
+        let h = self.header();
+        let at = h.tables_offset as usize / 4
+            + (group * h.table_sequences as usize + sequence) * h.table_blocks as usize;
+        &self.words[at..at + h.table_blocks as usize]
+    }
+
+    pub fn table_mut(&mut self, group: usize, sequence: usize) -> &mut [u32] {
+        let h = self.header();
+        let at = h.tables_offset as usize / 4
+            + (group * h.table_sequences as usize + sequence) * h.table_blocks as usize;
+        &mut self.words[at..at + h.table_blocks as usize]
+    }
+
+    /// The tokens chosen so far in the chain, `[step][output]`.
+    pub fn emitted(&self) -> &[u32] {
+        let h = self.header();
+        let at = h.emitted_offset as usize / 4;
+        &self.words[at..at + (h.emitted_steps * h.outputs) as usize]
+    }
+
+    /// Takes `tokens` (one per output row) as the step's choice and moves their rows on:
+    /// what the `Advance` op means.
+    pub fn advance(&mut self, tokens: &[u32]) {
+        let h = self.header();
+        let at = h.emitted_offset as usize / 4 + (h.emitted_steps * h.outputs) as usize;
+        for (o, &token) in tokens.iter().enumerate() {
+            self.words[at + o] = token;
+            let row = self.outputs()[o] as usize;
+            let row = &mut self.rows_mut()[row];
+            row.token = token;
+            row.position += 1;
+        }
+        self.header_mut().emitted_steps += 1;
+    }
+}
