@@ -1,1 +1,6 @@
-//! Placeholder.
+//! The CPU backend: a thread pool that walks bound records, and the kernels they name.
+
+pub mod kernels;
+pub mod level;
+
+pub use level::Level;

@@ -1,0 +1,3 @@
+//! Matrix products: dot-product tiles per weight format, and the product around them.
+
+pub mod dots;

@@ -1,0 +1,3 @@
+//! Kernels, one folder per category.
+
+pub mod matmul;
