@@ -13,7 +13,6 @@ const LIMIT: f32 = 65504.0;
 
 /// A format whose block is `N` bytes in one plane.
 pub(crate) trait Block<const N: usize> {
-    const NAME: &'static str;
     /// ggml's type id.
     const GGUF: u32;
     /// Values per block: at most `MAX_BLOCK`, a multiple of `GROUP`.
@@ -32,12 +31,13 @@ pub(crate) trait Encode<const N: usize>: Block<N> {
 pub(crate) const fn readable<B: Block<N>, const N: usize>() -> Format {
     Format {
         dtype: DType(0),
-        name: B::NAME,
+        name: "",
         gguf_id: Some(B::GGUF),
         safetensors: None,
         block: B::VALUES,
         bytes: N,
         side_bytes: 0,
+        side: None,
         decode: decode::<B, N>,
         encode: None,
         unpack: Some(unpack::<B, N>),
@@ -118,4 +118,25 @@ pub(crate) fn put_f16<const N: usize>(block: &mut [u8; N], at: usize, v: f32) {
 pub(crate) fn reciprocal(v: f32) -> f32 {
     let r = 1.0 / v;
     if r.is_finite() { r } else { 0.0 }
+}
+
+/// The value furthest from zero, the first of equals.
+pub(crate) fn furthest(values: &[f32]) -> f32 {
+    values.iter().fold(0.0, |far: f32, &v| if v.abs() > far.abs() { v } else { far })
+}
+
+/// The smallest and the largest value.
+pub(crate) fn range(values: &[f32]) -> (f32, f32) {
+    values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(min, max), &v| (min.min(v), max.max(v)))
+}
+
+/// `M` elements from `at`. Layouts are constants: a part that does not fit panics in any test
+/// that touches the format, and for no input in particular.
+pub(crate) fn part<T, const N: usize, const M: usize>(block: &[T; N], at: usize) -> &[T; M] {
+    block[at..].first_chunk().unwrap()
+}
+
+/// [`part`], to write to.
+pub(crate) fn part_mut<T, const N: usize, const M: usize>(block: &mut [T; N], at: usize) -> &mut [T; M] {
+    block[at..].first_chunk_mut().unwrap()
 }

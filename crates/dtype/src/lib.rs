@@ -10,10 +10,35 @@
 
 mod block;
 mod float;
+mod grids;
+mod integer;
+mod iq1_m;
+mod iq1_s;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
+mod iq4_nl;
+mod iq4_xs;
 mod mlx;
+mod mxfp4;
+mod nibble;
+mod nvfp4;
+mod q2_k;
+mod q3_k;
 mod q4_0;
+mod q4_1;
+mod q4_k;
+mod q5_0;
+mod q5_1;
+mod q5_k;
+mod q6_k;
 mod q8_0;
 mod registry;
+mod superblock;
+mod tq1_0;
+mod tq2_0;
 
 pub use registry::FORMATS;
 
@@ -72,6 +97,8 @@ pub struct Format {
     pub bytes: usize,
     /// Bytes per block in each of the scale and bias planes; 0 for one-plane formats.
     pub side_bytes: usize,
+    /// What the scale and bias planes are stored in; `None` for one-plane formats.
+    pub side: Option<DType>,
     /// Whole blocks to f32: `out.len()` is a multiple of `block`.
     pub decode: fn(Planes<'_>, &mut [f32]),
     /// f32 to whole blocks, where we can write the format.

@@ -3,13 +3,11 @@
 //! Bytes: `d` f16, then 32 signed bytes.
 
 use crate::Unpacked;
-use crate::block::{Block, Encode, f16_at, put_f16, reciprocal};
-use crate::q4_0::furthest;
+use crate::block::{Block, Encode, f16_at, furthest, put_f16, reciprocal};
 
 pub(crate) struct Q8_0;
 
 impl Block<34> for Q8_0 {
-    const NAME: &'static str = "Q8_0";
     const GGUF: u32 = 8;
     const VALUES: usize = 32;
 
