@@ -66,7 +66,7 @@ impl Tensor {
 
     /// Everything but the last dimension.
     pub fn rows(&self) -> usize {
-        self.elements() / self.cols()
+        self.shape.split_last().map_or(1, |(_, outer)| outer.iter().product())
     }
 }
 
