@@ -1,1 +1,71 @@
-//! Placeholder.
+//! Model architectures as rows of data.
+//!
+//! A family is one [`ArchDescriptor`] row with its tensor names; this crate reads a model file
+//! through it into a [`ModelConfig`] and validated [`Weights`]. Whoever comes after sees only
+//! those: no other crate mentions an architecture's name.
+
+pub mod config;
+pub mod descriptor;
+pub mod error;
+mod families;
+mod keys;
+mod rope;
+pub mod weights;
+
+pub use config::{LayerConfig, ModelConfig, Rope};
+pub use descriptor::{Activation, ArchDescriptor, Norm, RopeStyle};
+pub use error::Error;
+pub use families::FAMILIES;
+pub use weights::{Role, TensorSlice, Weights};
+
+use akunu_formats::{Container, Metadata, ModelFile};
+
+/// A model file, understood: what to compute, and where its weights are.
+pub struct Model {
+    pub descriptor: &'static ArchDescriptor,
+    pub config: ModelConfig,
+    pub weights: Weights,
+    /// Which values rotate together in this file's query and key weights.
+    pub rope_style: RopeStyle,
+    /// Added to every norm weight: some files store the distance from 1.
+    pub norm_weight_offset: f32,
+}
+
+impl Model {
+    pub fn read(file: &ModelFile) -> Result<Model, Error> {
+        let descriptor = find(file)?;
+        let reader = keys::Reader::new(file, descriptor.name);
+        let mut config = config::read(descriptor, &reader)?;
+        let weights = weights::resolve(descriptor, &mut config, file)?;
+        rope::fill(descriptor, &reader, &mut config, file, &weights)?;
+        let (rope_style, norm_weight_offset) = match file.container() {
+            Container::Gguf => (descriptor.gguf_rope, 0.0),
+            Container::Safetensors => (RopeStyle::SplitHalf, descriptor.hf_norm_weight_offset),
+        };
+        Ok(Model { descriptor, config, weights, rope_style, norm_weight_offset })
+    }
+}
+
+/// The family a file says it is.
+fn find(file: &ModelFile) -> Result<&'static ArchDescriptor, Error> {
+    let path = || file.path().to_path_buf();
+    let (named, found) = match file.metadata() {
+        Metadata::Gguf(m) => {
+            let name = m
+                .str("general.architecture")?
+                .ok_or_else(|| Error::MissingKey { path: path(), key: "general.architecture".into() })?;
+            (name.to_string(), FAMILIES.iter().find(|d| d.name == name))
+        }
+        Metadata::Json(config) => {
+            let name = config["architectures"][0]
+                .as_str()
+                .ok_or_else(|| Error::MissingKey { path: path(), key: "architectures".into() })?;
+            (name.to_string(), FAMILIES.iter().find(|d| d.hf.contains(&name)))
+        }
+    };
+    found.copied().ok_or_else(|| Error::UnknownArchitecture {
+        path: path(),
+        name: named,
+        known: FAMILIES.iter().map(|d| d.name).collect::<Vec<_>>().join(", "),
+    })
+}

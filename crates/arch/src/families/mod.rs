@@ -1,0 +1,15 @@
+//! The registry of families: one file and one row each.
+
+mod gemma;
+mod gemma2;
+mod gemma3;
+mod llama;
+mod names;
+mod qwen2;
+mod qwen3;
+
+use crate::ArchDescriptor;
+
+/// Every family, in the order they are listed to people.
+pub static FAMILIES: &[&ArchDescriptor] =
+    &[&llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3, &gemma::GEMMA, &gemma2::GEMMA2, &gemma3::GEMMA3];

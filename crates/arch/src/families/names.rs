@@ -1,0 +1,93 @@
+//! Tensor names by group, for both kinds of file; a family lists the groups it has.
+
+use crate::weights::{Name, Role, maybe, name};
+
+/// GGUF names.
+pub mod gguf {
+    use super::*;
+
+    pub const MODEL: &[Name] = &[
+        name(Role::TokenEmbedding, "token_embd.weight"),
+        name(Role::OutputNorm, "output_norm.weight"),
+        maybe(Role::Output, "output.weight"),
+    ];
+    pub const ROPE_FACTORS: &[Name] = &[maybe(Role::RopeFactors, "rope_freqs.weight")];
+    pub const PRE_NORMS: &[Name] =
+        &[name(Role::AttnNorm, "blk.{}.attn_norm.weight"), name(Role::FfnNorm, "blk.{}.ffn_norm.weight")];
+    pub const POST_NORMS: &[Name] = &[
+        name(Role::AttnPostNorm, "blk.{}.post_attention_norm.weight"),
+        name(Role::FfnPostNorm, "blk.{}.post_ffw_norm.weight"),
+    ];
+    pub const ATTENTION: &[Name] = &[
+        name(Role::Q, "blk.{}.attn_q.weight"),
+        name(Role::K, "blk.{}.attn_k.weight"),
+        name(Role::V, "blk.{}.attn_v.weight"),
+        name(Role::AttnOut, "blk.{}.attn_output.weight"),
+    ];
+    pub const QKV_BIASES: &[Name] = &[
+        name(Role::QBias, "blk.{}.attn_q.bias"),
+        name(Role::KBias, "blk.{}.attn_k.bias"),
+        name(Role::VBias, "blk.{}.attn_v.bias"),
+    ];
+    pub const MAYBE_ATTENTION_BIASES: &[Name] = &[
+        maybe(Role::QBias, "blk.{}.attn_q.bias"),
+        maybe(Role::KBias, "blk.{}.attn_k.bias"),
+        maybe(Role::VBias, "blk.{}.attn_v.bias"),
+        maybe(Role::AttnOutBias, "blk.{}.attn_output.bias"),
+    ];
+    pub const QK_NORMS: &[Name] =
+        &[name(Role::QNorm, "blk.{}.attn_q_norm.weight"), name(Role::KNorm, "blk.{}.attn_k_norm.weight")];
+    pub const GATED_MLP: &[Name] = &[
+        name(Role::Gate, "blk.{}.ffn_gate.weight"),
+        name(Role::Up, "blk.{}.ffn_up.weight"),
+        name(Role::Down, "blk.{}.ffn_down.weight"),
+    ];
+}
+
+/// HF and MLX names.
+pub mod hf {
+    use super::*;
+
+    pub const MODEL: &[Name] = &[
+        name(Role::TokenEmbedding, "model.embed_tokens.weight"),
+        name(Role::OutputNorm, "model.norm.weight"),
+        maybe(Role::Output, "lm_head.weight"),
+    ];
+    pub const PRE_NORMS: &[Name] = &[
+        name(Role::AttnNorm, "model.layers.{}.input_layernorm.weight"),
+        name(Role::FfnNorm, "model.layers.{}.post_attention_layernorm.weight"),
+    ];
+    /// Norms before and after both sublayers: here `post_attention_layernorm` means what it says.
+    pub const FOUR_NORMS: &[Name] = &[
+        name(Role::AttnNorm, "model.layers.{}.input_layernorm.weight"),
+        name(Role::AttnPostNorm, "model.layers.{}.post_attention_layernorm.weight"),
+        name(Role::FfnNorm, "model.layers.{}.pre_feedforward_layernorm.weight"),
+        name(Role::FfnPostNorm, "model.layers.{}.post_feedforward_layernorm.weight"),
+    ];
+    pub const ATTENTION: &[Name] = &[
+        name(Role::Q, "model.layers.{}.self_attn.q_proj.weight"),
+        name(Role::K, "model.layers.{}.self_attn.k_proj.weight"),
+        name(Role::V, "model.layers.{}.self_attn.v_proj.weight"),
+        name(Role::AttnOut, "model.layers.{}.self_attn.o_proj.weight"),
+    ];
+    pub const QKV_BIASES: &[Name] = &[
+        name(Role::QBias, "model.layers.{}.self_attn.q_proj.bias"),
+        name(Role::KBias, "model.layers.{}.self_attn.k_proj.bias"),
+        name(Role::VBias, "model.layers.{}.self_attn.v_proj.bias"),
+    ];
+    pub const MAYBE_ATTENTION_BIASES: &[Name] = &[
+        maybe(Role::QBias, "model.layers.{}.self_attn.q_proj.bias"),
+        maybe(Role::KBias, "model.layers.{}.self_attn.k_proj.bias"),
+        maybe(Role::VBias, "model.layers.{}.self_attn.v_proj.bias"),
+        maybe(Role::AttnOutBias, "model.layers.{}.self_attn.o_proj.bias"),
+    ];
+    pub const QK_NORMS: &[Name] = &[
+        name(Role::QNorm, "model.layers.{}.self_attn.q_norm.weight"),
+        name(Role::KNorm, "model.layers.{}.self_attn.k_norm.weight"),
+    ];
+    pub const GATED_MLP: &[Name] = &[
+        name(Role::Gate, "model.layers.{}.mlp.gate_proj.weight"),
+        name(Role::Up, "model.layers.{}.mlp.up_proj.weight"),
+        name(Role::Down, "model.layers.{}.mlp.down_proj.weight"),
+    ];
+}

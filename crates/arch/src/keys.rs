@@ -1,0 +1,159 @@
+//! Configuration values by meaning: one key for GGUF, one or more for config.json.
+
+use crate::Error;
+use akunu_formats::{Metadata, ModelFile, gguf};
+use serde_json::Value as Json;
+
+/// The names of one configuration value.
+#[derive(Clone, Copy)]
+pub struct Key {
+    /// After the architecture's prefix.
+    pub gguf: &'static str,
+    pub hf: &'static [&'static str],
+}
+
+macro_rules! keys {
+    ($($name:ident = $gguf:literal, [$($hf:literal),*];)*) => {
+        $(pub const $name: Key = Key { gguf: $gguf, hf: &[$($hf),*] };)*
+    };
+}
+
+keys! {
+    DIM = "embedding_length", ["hidden_size"];
+    LAYERS = "block_count", ["num_hidden_layers"];
+    FFN = "feed_forward_length", ["intermediate_size"];
+    HEADS = "attention.head_count", ["num_attention_heads"];
+    KV_HEADS = "attention.head_count_kv", ["num_key_value_heads"];
+    HEAD_DIM = "attention.key_length", ["head_dim"];
+    VALUE_DIM = "attention.value_length", [];
+    ROTATED = "rope.dimension_count", [];
+    CONTEXT = "context_length", ["max_position_embeddings"];
+    VOCAB = "vocab_size", ["vocab_size"];
+    RMS_EPS = "attention.layer_norm_rms_epsilon", ["rms_norm_eps"];
+    LAYER_EPS = "attention.layer_norm_epsilon", ["layer_norm_eps", "norm_epsilon"];
+    WINDOW = "attention.sliding_window", ["sliding_window"];
+    ATTENTION_SCALE = "attention.scale", ["attention_multiplier"];
+    EMBEDDING_SCALE = "embedding_scale", ["embedding_multiplier"];
+    RESIDUAL_SCALE = "residual_scale", ["residual_multiplier"];
+    LOGIT_DIVISOR = "logit_scale", ["logits_scaling"];
+    ATTENTION_CAP = "attn_logit_softcapping", ["attn_logit_softcapping"];
+    FINAL_CAP = "final_logit_softcapping", ["final_logit_softcapping"];
+    PARALLEL_RESIDUAL = "use_parallel_residual", ["use_parallel_residual"];
+    QUERY_SCALAR = "", ["query_pre_attn_scalar"];
+    ROPE_BASE = "rope.freq_base", [];
+    ROPE_BASE_SLIDING = "rope.freq_base_swa", [];
+    ROPE_SCALING = "rope.scaling.type", [];
+    ROPE_FACTOR = "rope.scaling.factor", [];
+    ROPE_FACTOR_OLD = "rope.scale_linear", [];
+    ROPE_ORIGINAL_CONTEXT = "rope.scaling.original_context_length", [];
+    ROPE_MAGNITUDE = "rope.scaling.attn_factor", [];
+    ROPE_BETA_FAST = "rope.scaling.yarn_beta_fast", [];
+    ROPE_BETA_SLOW = "rope.scaling.yarn_beta_slow", [];
+}
+
+/// Reads configuration values of one file.
+pub struct Reader<'a> {
+    pub file: &'a ModelFile,
+    prefix: &'static str,
+}
+
+impl<'a> Reader<'a> {
+    pub fn new(file: &'a ModelFile, prefix: &'static str) -> Self {
+        Self { file, prefix }
+    }
+
+    pub fn gguf(&self) -> Option<&'a gguf::Metadata> {
+        match self.file.metadata() {
+            Metadata::Gguf(m) => Some(m),
+            Metadata::Json(_) => None,
+        }
+    }
+
+    pub fn json(&self) -> Option<&'a Json> {
+        match self.file.metadata() {
+            Metadata::Gguf(_) => None,
+            Metadata::Json(j) => Some(j),
+        }
+    }
+
+    fn gguf_key(&self, key: Key) -> String {
+        format!("{}.{}", self.prefix, key.gguf)
+    }
+
+    /// A config.json value that is there and not null.
+    fn json_value(&self, key: Key) -> Option<(&'static str, &'a Json)> {
+        let json = self.json()?;
+        key.hf.iter().find_map(|k| json.get(*k).filter(|v| !v.is_null()).map(|v| (*k, v)))
+    }
+
+    pub fn uint(&self, key: Key) -> Result<Option<usize>, Error> {
+        if let Some(m) = self.gguf() {
+            // Some exporters write one value per layer; they agree in every family we know.
+            let name = self.gguf_key(key);
+            if let Some(gguf::Value::Array(values)) = m.get(&name) {
+                return self.uniform(&name, values);
+            }
+            return Ok(m.u64(&name)?.map(|v| v as usize));
+        }
+        self.json_value(key)
+            .map(|(k, v)| v.as_u64().map(|v| v as usize).ok_or_else(|| self.bad(k, v, "a whole number is needed")))
+            .transpose()
+    }
+
+    fn uniform(&self, name: &str, values: &gguf::Array) -> Result<Option<usize>, Error> {
+        let all: Vec<i64> = values.i64s().map(|v| v.collect()).unwrap_or_default();
+        match all.first() {
+            Some(&first) if first >= 0 && all.iter().all(|v| *v == first) => Ok(Some(first as usize)),
+            _ => Err(Error::NotSupported {
+                path: self.file.path().into(),
+                what: format!("{name:?} with values that differ between layers"),
+            }),
+        }
+    }
+
+    pub fn float(&self, key: Key) -> Result<Option<f32>, Error> {
+        if let Some(m) = self.gguf() {
+            return Ok(m.f32(&self.gguf_key(key))?);
+        }
+        self.json_value(key)
+            .map(|(k, v)| v.as_f64().map(|v| v as f32).ok_or_else(|| self.bad(k, v, "a number is needed")))
+            .transpose()
+    }
+
+    pub fn flag(&self, key: Key) -> Result<Option<bool>, Error> {
+        if let Some(m) = self.gguf() {
+            return Ok(m.bool(&self.gguf_key(key))?);
+        }
+        self.json_value(key)
+            .map(|(k, v)| v.as_bool().ok_or_else(|| self.bad(k, v, "true or false is needed")))
+            .transpose()
+    }
+
+    pub fn text(&self, key: Key) -> Result<Option<&'a str>, Error> {
+        match self.gguf() {
+            Some(m) => Ok(m.str(&self.gguf_key(key))?),
+            None => Ok(self.json_value(key).and_then(|(_, v)| v.as_str())),
+        }
+    }
+
+    pub fn need(&self, key: Key) -> Result<usize, Error> {
+        self.uint(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    pub fn missing(&self, key: Key) -> Error {
+        let key = match self.gguf() {
+            Some(_) => self.gguf_key(key),
+            None => key.hf.first().unwrap_or(&"").to_string(),
+        };
+        Error::MissingKey { path: self.file.path().into(), key }
+    }
+
+    pub fn bad(&self, key: &str, value: impl ToString, expected: &str) -> Error {
+        Error::BadValue {
+            path: self.file.path().into(),
+            key: key.into(),
+            value: value.to_string(),
+            expected: expected.into(),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Canonical weights: which tensor of a file, or which rows of one, plays which role.
+
+use crate::{ArchDescriptor, Error, ModelConfig};
+use akunu_formats::{Container, ModelFile, Tensor};
+use std::collections::{HashMap, HashSet};
+
+/// The part a tensor plays in a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    TokenEmbedding,
+    OutputNorm,
+    OutputNormBias,
+    Output,
+    /// Divisors of the rope frequencies, one per pair.
+    RopeFactors,
+    AttnNorm,
+    AttnNormBias,
+    Q,
+    K,
+    V,
+    QBias,
+    KBias,
+    VBias,
+    QNorm,
+    KNorm,
+    AttnOut,
+    AttnOutBias,
+    AttnPostNorm,
+    FfnNorm,
+    FfnNormBias,
+    Gate,
+    Up,
+    UpBias,
+    Down,
+    DownBias,
+    FfnPostNorm,
+}
+
+/// Which rows of a tensor a role takes: files stack weights that are used together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    StackedQ,
+    StackedK,
+    StackedV,
+    StackedGate,
+    StackedUp,
+}
+
+/// One row of a name map; `{}` in the pattern is the layer.
+#[derive(Clone, Copy, Debug)]
+pub struct Name {
+    pub role: Role,
+    pub pattern: &'static str,
+    pub part: Part,
+    pub required: bool,
+}
+
+/// A tensor the family cannot do without.
+pub const fn name(role: Role, pattern: &'static str) -> Name {
+    Name { role, pattern, part: Part::Whole, required: true }
+}
+
+/// A tensor some files of the family have.
+pub const fn maybe(role: Role, pattern: &'static str) -> Name {
+    Name { role, pattern, part: Part::Whole, required: false }
+}
+
+/// Some rows of a stacked tensor.
+pub const fn part(role: Role, pattern: &'static str, part: Part) -> Name {
+    Name { role, pattern, part, required: true }
+}
+
+/// Rows `row..row + rows` of a tensor; a vector is one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TensorSlice {
+    /// Index into `ModelFile::tensors`.
+    pub tensor: usize,
+    pub row: usize,
+    pub rows: usize,
+    pub cols: usize,
+}
+
+/// The weights of a model by role and layer.
+pub struct Weights {
+    slices: HashMap<(Role, Option<usize>), TensorSlice>,
+}
+
+impl Weights {
+    /// A weight of the whole model.
+    pub fn global(&self, role: Role) -> Option<TensorSlice> {
+        self.slices.get(&(role, None)).copied()
+    }
+
+    /// A weight of one layer.
+    pub fn layer(&self, role: Role, layer: usize) -> Option<TensorSlice> {
+        self.slices.get(&(role, Some(layer))).copied()
+    }
+}
+
+/// Tensors that old exporters wrote and nobody needs.
+const IGNORED_SUFFIXES: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd", "attn.masked_bias"];
+
+/// Finds every weight of the family in the file, checks its shape against the configuration, and
+/// refuses a file with tensors that nobody claims: computing without them would be silently wrong.
+pub fn resolve(
+    descriptor: &'static ArchDescriptor,
+    config: &mut ModelConfig,
+    file: &ModelFile,
+) -> Result<Weights, Error> {
+    let names = match file.container() {
+        Container::Gguf => descriptor.gguf_names,
+        Container::Safetensors => descriptor.hf_names,
+    };
+    let by_name: HashMap<&str, usize> = file.tensors().iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
+    let layers = config.layers.len();
+    let mut slices = HashMap::new();
+    let mut claimed = HashSet::new();
+    let mut claim = |entry: &Name, layer: Option<usize>| -> Result<(), Error> {
+        let name = match layer {
+            Some(l) => entry.pattern.replace("{}", &l.to_string()),
+            None => entry.pattern.to_string(),
+        };
+        let Some(&index) = by_name.get(name.as_str()) else {
+            return match entry.required {
+                true => Err(Error::MissingTensor { path: file.path().into(), name }),
+                false => Ok(()),
+            };
+        };
+        claimed.insert(index);
+        let tensor = &file.tensors()[index];
+        slices.insert((entry.role, layer), slice(config, entry, index, tensor, file)?);
+        Ok(())
+    };
+    for entry in names.iter().copied().flatten() {
+        if entry.pattern.contains("{}") {
+            (0..layers).try_for_each(|l| claim(entry, Some(l)))?;
+        } else {
+            claim(entry, None)?;
+        }
+    }
+    let stray = file.tensors().iter().enumerate().find(|(i, t)| {
+        !claimed.contains(i) && !IGNORED_SUFFIXES.iter().any(|s| t.name.trim_end_matches(".weight").ends_with(s))
+    });
+    if let Some((_, tensor)) = stray {
+        return Err(Error::UnexpectedTensor {
+            path: file.path().into(),
+            name: tensor.name.clone(),
+            architecture: descriptor.name,
+        });
+    }
+    Ok(Weights { slices })
+}
+
+/// The rows of `tensor` that play the entry's role, after checking the tensor's shape.
+fn slice(
+    config: &mut ModelConfig,
+    entry: &Name,
+    index: usize,
+    tensor: &Tensor,
+    file: &ModelFile,
+) -> Result<TensorSlice, Error> {
+    let c = &*config;
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let found = &tensor.shape;
+    // The vocabulary is a fact of the embedding table; metadata may leave it out.
+    let vocab = if entry.role == Role::TokenEmbedding { found[0] } else { c.vocab };
+    let whole: Vec<usize> = match entry.role {
+        Role::TokenEmbedding | Role::Output => vec![vocab, c.dim],
+        Role::OutputNorm | Role::OutputNormBias | Role::AttnNorm | Role::AttnNormBias => vec![c.dim],
+        Role::AttnPostNorm | Role::FfnNorm | Role::FfnNormBias | Role::FfnPostNorm => vec![c.dim],
+        Role::RopeFactors => vec![c.rotated / 2],
+        Role::Q => vec![q, c.dim],
+        Role::K | Role::V => vec![kv, c.dim],
+        Role::QBias => vec![q],
+        Role::KBias | Role::VBias => vec![kv],
+        // Per head, or over the whole width.
+        Role::QNorm if found.as_slice() == [q] => vec![q],
+        Role::KNorm if found.as_slice() == [kv] => vec![kv],
+        Role::QNorm | Role::KNorm => vec![c.head_dim],
+        Role::AttnOut => vec![c.dim, q],
+        Role::AttnOutBias | Role::DownBias => vec![c.dim],
+        Role::Gate | Role::Up => vec![c.ffn, c.dim],
+        Role::UpBias => vec![c.ffn],
+        Role::Down => vec![c.dim, c.ffn],
+    };
+    let mut expected = whole.clone();
+    let row = match entry.part {
+        Part::Whole => 0,
+        Part::StackedQ | Part::StackedK | Part::StackedV => {
+            expected[0] = q + 2 * kv;
+            [0, q, q + kv][entry.part as usize - Part::StackedQ as usize]
+        }
+        Part::StackedGate | Part::StackedUp => {
+            expected[0] = 2 * c.ffn;
+            [0, c.ffn][entry.part as usize - Part::StackedGate as usize]
+        }
+    };
+    if *found != expected {
+        return Err(Error::Shape {
+            path: file.path().into(),
+            name: tensor.name.clone(),
+            found: found.clone(),
+            expected,
+        });
+    }
+    if entry.role == Role::TokenEmbedding {
+        config.vocab = vocab;
+    }
+    let (rows, cols) = if whole.len() == 2 { (whole[0], whole[1]) } else { (1, whole[0]) };
+    Ok(TensorSlice { tensor: index, row, rows, cols })
+}
