@@ -46,10 +46,10 @@ pub(crate) fn open_file(path: &Path, bytes: Bytes) -> Result<Contents, Error> {
 }
 
 fn contents(directory: PathBuf, config: Value, files: Vec<File>) -> Result<Contents, Error> {
-    let (tensors, ignored) = mlx::tensors(&directory.join(CONFIG), &config, &files)?;
+    let tensors = mlx::tensors(&directory.join(CONFIG), &config, &files)?;
     let maps = files.into_iter().map(File::into_bytes).collect();
     let (container, metadata) = (Container::Safetensors, Metadata::Json(config));
-    Ok(Contents { container, metadata, tensors, maps, directory: Some(directory), ignored })
+    Ok(Contents { container, metadata, tensors, maps, directory: Some(directory) })
 }
 
 /// A file that is there but cannot be looked at is an error, not an absence.

@@ -27,8 +27,8 @@ struct Quantization<'a> {
 /// Where an entry is: its file and itself.
 type Found<'a> = (usize, &'a Entry);
 
-/// The tensors of all files in order, and the names of integer tensors that are no weights.
-pub(crate) fn tensors(config_path: &Path, config: &Value, files: &[File]) -> Result<(Vec<Tensor>, Vec<String>), Error> {
+/// The tensors of all files in order.
+pub(crate) fn tensors(config_path: &Path, config: &Value, files: &[File]) -> Result<Vec<Tensor>, Error> {
     let quantization = Quantization::find(config_path, config)?;
     let count = files.iter().map(|f| f.entries().len()).sum();
     let mut by_name: HashMap<&str, Found<'_>> = HashMap::with_capacity(count);
@@ -41,7 +41,7 @@ pub(crate) fn tensors(config_path: &Path, config: &Value, files: &[File]) -> Res
         }
     }
 
-    let (mut out, mut ignored) = (Vec::with_capacity(count), Vec::new());
+    let mut out = Vec::with_capacity(count);
     for (index, file) in files.iter().enumerate() {
         for entry in file.entries() {
             let found = (index, entry);
@@ -50,21 +50,17 @@ pub(crate) fn tensors(config_path: &Path, config: &Value, files: &[File]) -> Res
                 let part = |suffix| by_name.get(format!("{module}.{suffix}").as_str()).copied();
                 let settings = quantization.as_ref().map(|q| q.of(module)).transpose()?.flatten();
                 out.push(packed(found, settings, part("scales"), part("biases")).map_err(fail)?);
-            } else if is_side_plane(&entry.name, &by_name) {
-                // Part of the tensor that its packed words make.
-            } else if entry.element.integer {
-                ignored.push(entry.name.clone());
-            } else {
-                out.push(plain(found).map_err(fail)?);
+            } else if !is_side_plane(&entry.name, &by_name) {
+                out.push(plain(found));
             }
         }
     }
-    Ok((out, ignored))
+    Ok(out)
 }
 
 /// The module whose weights these packed words are.
 fn packed_module(entry: &Entry) -> Option<&str> {
-    entry.name.strip_suffix(".weight").filter(|_| entry.element.name == "U32")
+    entry.name.strip_suffix(".weight").filter(|_| entry.dtype == DType::U32)
 }
 
 fn is_side_plane(name: &str, by_name: &HashMap<&str, Found<'_>>) -> bool {
@@ -77,13 +73,11 @@ fn span((file, entry): Found<'_>) -> Span {
     Span { file, offset: entry.offset, len: entry.len }
 }
 
-fn plain(found: Found<'_>) -> Result<Tensor, Fault> {
+fn plain(found: Found<'_>) -> Tensor {
     let (_, entry) = found;
-    let unknown = || Fault::UnknownFormat { name: Name::new(&entry.name), format: entry.element.name.into() };
-    let dtype = entry.element.dtype().ok_or_else(unknown)?;
     let shape = if entry.shape.is_empty() { vec![1] } else { entry.shape.clone() };
     let (scales, biases) = (Span::default(), Span::default());
-    Ok(Tensor { name: entry.name.clone(), dtype, shape, data: span(found), scales, biases })
+    Tensor { name: entry.name.clone(), dtype: entry.dtype, shape, data: span(found), scales, biases }
 }
 
 /// Words `[.., rows, cols * bits / 32]` and scales and biases `[.., rows, cols / group]`.
@@ -99,16 +93,16 @@ fn packed(
         .ok_or_else(|| fault("has packed words, but config.json does not say how they are quantized".into()))?;
     let scales = scales.ok_or_else(|| fault("has packed words, but no scales".into()))?;
     let biases = biases.ok_or_else(|| fault("has packed words and scales, but no biases".into()))?;
-    if scales.1.element != biases.1.element {
-        let (s, b) = (scales.1.element.name, biases.1.element.name);
+    if scales.1.dtype != biases.1.dtype {
+        let (s, b) = (scales.1.dtype, biases.1.dtype);
         return Err(fault(format!("has scales in {s}, but biases in {b}")));
     }
     if scales.1.shape != biases.1.shape {
         let (s, b) = (&scales.1.shape, &biases.1.shape);
         return Err(fault(format!("has scales of shape {s:?}, but biases of shape {b:?}")));
     }
-    let format = || format!("{bits} bits in groups of {group} with {} scales", scales.1.element.name);
-    let dtype = scales.1.element.dtype().and_then(|s| DType::mlx(bits, group, s));
+    let format = || format!("{bits} bits in groups of {group} with {} scales", scales.1.dtype);
+    let dtype = DType::mlx(bits, group, scales.1.dtype);
     let dtype = dtype.ok_or_else(|| Fault::UnknownFormat { name: Name::new(&entry.name), format: format() })?;
 
     let disagree = || {
@@ -141,7 +135,7 @@ fn packed(
 
 /// Bytes of a row that was checked to fit when its entry was.
 fn row_bytes(entry: &Entry, cols: usize) -> usize {
-    cols * entry.element.bytes as usize
+    cols * entry.dtype.format().bytes
 }
 
 impl<'a> Quantization<'a> {

@@ -80,7 +80,6 @@ pub struct ModelFile {
     maps: Vec<Bytes>,
     /// Where side files are: the directory of a safetensors model.
     directory: Option<PathBuf>,
-    ignored: Vec<String>,
 }
 
 /// What a reader found, before the checks that all containers share.
@@ -90,7 +89,6 @@ pub(crate) struct Contents {
     pub tensors: Vec<Tensor>,
     pub maps: Vec<Bytes>,
     pub directory: Option<PathBuf>,
-    pub ignored: Vec<String>,
 }
 
 impl ModelFile {
@@ -123,7 +121,7 @@ impl ModelFile {
     }
 
     fn assemble(path: &Path, contents: Contents) -> Result<Self, Error> {
-        let Contents { container, metadata, tensors, maps, directory, ignored } = contents;
+        let Contents { container, metadata, tensors, maps, directory } = contents;
         let mut by_name = HashMap::with_capacity(tensors.len());
         for (index, tensor) in tensors.iter().enumerate() {
             if by_name.insert(tensor.name.as_str().into(), index).is_some() {
@@ -131,7 +129,7 @@ impl ModelFile {
                 return Err(Error::new(path, fault));
             }
         }
-        Ok(Self { path: path.to_path_buf(), container, metadata, tensors, by_name, maps, directory, ignored })
+        Ok(Self { path: path.to_path_buf(), container, metadata, tensors, by_name, maps, directory })
     }
 
     /// The path it was opened with.
@@ -176,12 +174,6 @@ impl ModelFile {
     /// The mapping that [`Span::file`] means; empty past [`Self::files`].
     pub fn bytes(&self, file: usize) -> &[u8] {
         self.maps.get(file).map_or(&[], |m| m)
-    }
-
-    /// Integer tensors of a safetensors file that are no weights, such as BERT's `position_ids`: checked, but not in
-    /// [`Self::tensors`].
-    pub fn ignored(&self) -> &[String] {
-        &self.ignored
     }
 
     /// A file beside the weights of a safetensors model, such as `tokenizer.json`; `None` for GGUF or where there is none.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use akunu_dtype::DType;
 use akunu_formats::safetensors::{Entry, File};
 
 /// The tensors of a golden file.
@@ -28,11 +29,11 @@ impl Golden {
     }
 
     pub fn f32(&self, name: &str) -> Vec<f32> {
-        self.numbers(name, "F32", f32::from_le_bytes)
+        self.numbers(name, DType::F32, f32::from_le_bytes)
     }
 
     pub fn i32(&self, name: &str) -> Vec<i32> {
-        self.numbers(name, "I32", i32::from_le_bytes)
+        self.numbers(name, DType::I32, i32::from_le_bytes)
     }
 
     /// The bytes of a `U8` tensor, or of any other.
@@ -44,10 +45,10 @@ impl Golden {
         self.file.entry(name).unwrap_or_else(|| panic!("{}: no tensor {name}", self.file.path().display()))
     }
 
-    fn numbers<T>(&self, name: &str, element: &str, read: fn([u8; 4]) -> T) -> Vec<T> {
+    fn numbers<T>(&self, name: &str, dtype: DType, read: fn([u8; 4]) -> T) -> Vec<T> {
         let entry = self.entry(name);
         let path = self.file.path().display();
-        assert_eq!(entry.element.name, element, "{path}: the type of tensor {name}");
+        assert_eq!(entry.dtype, dtype, "{path}: the type of tensor {name}");
         self.file.data(entry).as_chunks::<4>().0.iter().map(|&b| read(b)).collect()
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Part, Erro
     let tensors = infos
         .into_iter()
         .map(|info| tensor(&cursor, info, bytes, file, data_start, alignment))
-        .collect::<Result<_, _>>()?;
+        .collect::<Result<Vec<_>, _>>()?;
     check_overlap(&cursor, &tensors)?;
     Ok(Part { metadata, tensors })
 }
@@ -178,7 +178,7 @@ pub(crate) fn byte_size(name: &str, dtype: DType, shape: &[u64]) -> Result<(Vec<
     Ok((sizes, bytes))
 }
 
-fn check_overlap(cursor: &Cursor<'_>, tensors: &Vec<Tensor>) -> Result<(), Error> {
+fn check_overlap(cursor: &Cursor<'_>, tensors: &[Tensor]) -> Result<(), Error> {
     let mut order: Vec<&Tensor> = tensors.iter().collect();
     order.sort_unstable_by_key(|t| t.data.offset);
     for pair in order.windows(2) {

@@ -33,7 +33,6 @@ fn contents(part: Part, maps: Vec<Bytes>) -> Contents {
         tensors: part.tensors,
         maps,
         directory: None,
-        ignored: Vec::new(),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use akunu_dtype::DType;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
-use super::{Element, Entry};
+use super::Entry;
 use crate::error::{Fault, Name};
 
 /// More dimensions than any weight has; a shape of a million ones must not be kept.
@@ -103,13 +104,13 @@ impl<'de> Visitor<'de> for Info {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entry, A::Error> {
-        let (mut element, mut shape, mut offsets) = (None, None, None);
+        let (mut dtype, mut shape, mut offsets) = (None, None, None);
         while let Some(key) = map.next_key::<String>()? {
             let duplicate = match key.as_str() {
                 "dtype" => {
                     let name: String = map.next_value()?;
-                    let unknown = || de::Error::custom(format_args!("unknown dtype {}", Name::new(&name)));
-                    element.replace(Element::from_name(&name).ok_or_else(unknown)?).is_some()
+                    let unknown = || de::Error::custom(format_args!("dtype {} is not supported", Name::new(&name)));
+                    dtype.replace(DType::from_safetensors(&name).ok_or_else(unknown)?).is_some()
                 }
                 "shape" => shape.replace(map.next_value_seed(Numbers { most: MAX_DIMS })?).is_some(),
                 "data_offsets" => offsets.replace(map.next_value_seed(Numbers { most: 2 })?).is_some(),
@@ -119,7 +120,7 @@ impl<'de> Visitor<'de> for Info {
                 return Err(de::Error::custom(format_args!("field {key} appears twice")));
             }
         }
-        let element = element.ok_or_else(|| de::Error::missing_field("dtype"))?;
+        let dtype = dtype.ok_or_else(|| de::Error::missing_field("dtype"))?;
         let shape = shape.ok_or_else(|| de::Error::missing_field("shape"))?;
         let offsets = offsets.ok_or_else(|| de::Error::missing_field("data_offsets"))?;
         let [begin, end] = offsets[..] else {
@@ -128,7 +129,7 @@ impl<'de> Visitor<'de> for Info {
         let Some(len) = end.checked_sub(begin) else {
             return Err(de::Error::custom(format_args!("data_offsets end at {end}, before their start at {begin}")));
         };
-        Ok(Entry { name: String::new(), element, shape, offset: begin, len })
+        Ok(Entry { name: String::new(), dtype, shape, offset: begin, len })
     }
 }
 

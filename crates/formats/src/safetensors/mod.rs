@@ -22,54 +22,12 @@ const MAX_HEADER: u64 = 100_000_000;
 /// The header's length comes first, in eight bytes.
 const PREFIX: usize = 8;
 
-/// What a safetensors element can be, by the header's name for it.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Element {
-    pub name: &'static str,
-    pub bytes: u64,
-    /// Integers and bools hold positions, packed words and counters; floating-point elements are weights.
-    pub integer: bool,
-}
-
-impl Element {
-    pub fn from_name(name: &str) -> Option<&'static Self> {
-        ELEMENTS.iter().find(|e| e.name == name)
-    }
-
-    /// The weights' number format, where we have it.
-    pub fn dtype(&self) -> Option<DType> {
-        DType::from_safetensors(self.name)
-    }
-}
-
-const fn element(name: &'static str, bytes: u64, integer: bool) -> Element {
-    Element { name, bytes, integer }
-}
-
-static ELEMENTS: [Element; 16] = [
-    element("BOOL", 1, true),
-    element("U8", 1, true),
-    element("I8", 1, true),
-    element("U16", 2, true),
-    element("I16", 2, true),
-    element("U32", 4, true),
-    element("I32", 4, true),
-    element("U64", 8, true),
-    element("I64", 8, true),
-    element("F8_E5M2", 1, false),
-    element("F8_E4M3", 1, false),
-    element("F8_E8M0", 1, false),
-    element("F16", 2, false),
-    element("BF16", 2, false),
-    element("F32", 4, false),
-    element("F64", 8, false),
-];
-
-/// One tensor of a header; its offsets are from the start of the data.
+/// One tensor of a file.
 #[derive(Debug)]
 pub struct Entry {
     pub name: String,
-    pub element: &'static Element,
+    pub dtype: DType,
+    /// As in the header: empty for a scalar.
     pub shape: Vec<usize>,
     /// From the start of the file.
     pub offset: usize,
@@ -162,7 +120,7 @@ fn check(entries: &[Entry], data: u64, base: u64) -> Result<(), Fault> {
         if e.shape.contains(&0) {
             return Err(Fault::ZeroDimension { name: name(), shape: shape() });
         }
-        let needs = e.shape.iter().try_fold(e.element.bytes, |n, &d| n.checked_mul(d as u64));
+        let needs = e.shape.iter().try_fold(e.dtype.format().bytes as u64, |n, &d| n.checked_mul(d as u64));
         let needs = needs.ok_or_else(|| Fault::TooLarge { name: name(), shape: shape() })?;
         let (offset, found) = (e.offset as u64, e.len as u64);
         if needs != found {
