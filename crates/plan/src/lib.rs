@@ -4,9 +4,26 @@
 //! `verify` checks them against the op table, and `bind` writes the flat array of records a
 //! backend replays. `reference` runs the same ops slowly, and `diff` compares the two.
 
+#![forbid(unsafe_code)]
+
 pub mod bind;
+pub mod build;
+pub mod cost;
+pub mod diff;
+pub mod fuse;
+pub mod memory;
+pub mod null;
 pub mod op;
 pub mod program;
 pub mod q8;
 pub mod record;
+pub mod reference;
+pub mod serial;
 pub mod steps;
+pub mod verify;
+
+pub use bind::{Bound, Choice, NoKernel, bind};
+pub use build::{BuildError, BuildOptions, build};
+pub use program::Program;
+pub use record::{Addr, Record, Region};
+pub use steps::{KV_BLOCK, NO_BLOCK, RowVars, StepLayout, StepVars};

@@ -35,6 +35,14 @@ impl Region {
     pub const fn file(index: u8) -> Region {
         Region(Self::FILES + index)
     }
+
+    pub const fn file_index(self) -> Option<usize> {
+        if self.0 >= Self::FILES { Some((self.0 - Self::FILES) as usize) } else { None }
+    }
+
+    pub const fn kv_group(self) -> Option<usize> {
+        if self.0 >= Self::KV && self.0 < Self::FILES { Some((self.0 - Self::KV) as usize) } else { None }
+    }
 }
 
 /// A region in the top byte, a byte offset below; 0 is no operand.

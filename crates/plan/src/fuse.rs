@@ -1,0 +1,179 @@
+//! Fusion: merges ops whose intermediate result nobody else reads.
+//!
+//! Each rule is local and keeps the meaning: the reference executor gives the same result before
+//! and after. Int8 activations are introduced here too, because what matters about them is that
+//! the op before writes them directly.
+
+use crate::op::{OpKind, Params, slots};
+use crate::program::*;
+use crate::q8;
+
+pub fn fuse(program: &mut Program, int8_activations: bool) {
+    if int8_activations {
+        quantize(program);
+    }
+    residual_into(program, OpKind::MatMul);
+    residual_into(program, OpKind::Norm);
+    gated(program);
+    if int8_activations {
+        quantized_results(program);
+    }
+}
+
+fn reads(op: &Op, id: BufferId) -> bool {
+    let slots = op.kind.spec().slots;
+    op.args.iter().zip(slots).any(|(arg, slot)| *arg == Arg::Buffer(id) && slot.used != crate::op::Use::Write)
+}
+
+/// The one op that reads a buffer, if it is one.
+fn sole_reader(program: &Program, id: BufferId) -> Option<usize> {
+    let mut readers = program.ops.iter().enumerate().filter(|(_, op)| reads(op, id));
+    match (readers.next(), readers.next()) {
+        (Some((index, _)), None) => Some(index),
+        _ => None,
+    }
+}
+
+fn result(op: &Op, slot: usize) -> Option<BufferId> {
+    match op.args[slot] {
+        Arg::Buffer(id) => Some(id),
+        _ => None,
+    }
+}
+
+/// Gives every product with a quantized weight an int8 copy of its input, one per input.
+fn quantize(program: &mut Program) {
+    let mut copies: Vec<(BufferId, BufferId)> = Vec::new();
+    let mut index = 0;
+    while index < program.ops.len() {
+        let op = &program.ops[index];
+        let wants = op.kind == OpKind::MatMul
+            && matches!(op.args[slots::matmul::W], Arg::Weight(w) if program.weight(w).dtype.is_quantized());
+        let Some(x) = wants.then(|| result(op, slots::matmul::X)).flatten() else {
+            index += 1;
+            continue;
+        };
+        let width = program.buffer(x).width;
+        if !width.is_multiple_of(q8::BLOCK) {
+            index += 1;
+            continue;
+        }
+        let copy = match copies.iter().find(|(from, _)| *from == x) {
+            Some((_, copy)) => *copy,
+            None => {
+                let source = program.buffer(x).clone();
+                program.buffers.push(Buffer { store: Store::Q8, ..source });
+                let copy = BufferId(program.buffers.len() as u32 - 1);
+                copies.push((x, copy));
+                let mut args = [Arg::None; crate::op::MAX_SLOTS];
+                args[slots::quantize::X] = Arg::Buffer(x);
+                args[slots::quantize::Y] = Arg::Buffer(copy);
+                let params = crate::op::ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
+                let op = &program.ops[index];
+                let quantize =
+                    Op { kind: OpKind::Quantize, per: op.per, args, params: Params::Element(params), layer: op.layer };
+                program.ops.insert(index, quantize);
+                index += 1;
+                copy
+            }
+        };
+        program.ops[index].args[slots::matmul::X] = Arg::Buffer(copy);
+        index += 1;
+    }
+}
+
+/// `Add` of a result of `kind` into that op's residual operand.
+fn residual_into(program: &mut Program, kind: OpKind) {
+    let mut index = 0;
+    while index < program.ops.len() {
+        // Both ops have their result and their residual in the same slots.
+        let op = &program.ops[index];
+        let fits = op.kind == kind && op.args[slots::matmul::RESIDUAL] == Arg::None;
+        let reader = fits.then(|| result(op, slots::matmul::Y)).flatten().and_then(|y| {
+            let reader = sole_reader(program, y)?;
+            let add = &program.ops[reader];
+            (add.kind == OpKind::Add && add.args[slots::add::B] == Arg::Buffer(y)).then_some(reader)
+        });
+        if let Some(reader) = reader {
+            let add = program.ops.remove(reader);
+            let Params::Element(add_params) = add.params else { continue };
+            let op = &mut program.ops[index];
+            op.args[slots::matmul::RESIDUAL] = add.args[slots::add::A];
+            op.args[slots::matmul::Y] = add.args[slots::add::Y];
+            match &mut op.params {
+                Params::MatMul(p) => p.scale *= add_params.scale,
+                Params::Norm(p) => p.scale *= add_params.scale,
+                _ => {}
+            }
+        }
+        index += 1;
+    }
+}
+
+/// Gate and up products with the activation between them, where both weights are alike.
+fn gated(program: &mut Program) {
+    let mut index = 0;
+    while index < program.ops.len() {
+        if let Some((gate, up)) = gated_pair(program, index) {
+            let up = program.ops[up].args[slots::matmul::W];
+            let mut fused = program.ops[gate].clone();
+            fused.kind = OpKind::MatMulGated;
+            fused.args[slots::gated::Y] = program.ops[index].args[slots::gated_activation::Y];
+            fused.args[slots::gated::U] = up;
+            if let (Params::MatMul(p), Params::Element(e)) = (&mut fused.params, &program.ops[index].params) {
+                p.activation = e.activation;
+            }
+            let u = program.ops[index].args[slots::gated_activation::U];
+            program.ops[index] = fused;
+            let x = program.ops[gate].args[slots::matmul::Y];
+            program.ops.retain(|op| op.kind != OpKind::MatMul || ![x, u].contains(&op.args[slots::matmul::Y]));
+            index -= 1;
+        } else {
+            index += 1;
+        }
+    }
+}
+
+fn gated_pair(program: &Program, index: usize) -> Option<(usize, usize)> {
+    let op = &program.ops[index];
+    if op.kind != OpKind::GatedActivation {
+        return None;
+    }
+    let producer = |slot| {
+        let id = result(op, slot)?;
+        sole_reader(program, id)?;
+        program.ops[..index].iter().position(|p| {
+            p.kind == OpKind::MatMul
+                && p.args[slots::matmul::Y] == Arg::Buffer(id)
+                && p.args[slots::matmul::BIAS] == Arg::None
+        })
+    };
+    let gate = producer(slots::gated_activation::X)?;
+    let up = producer(slots::gated_activation::U)?;
+    let (g, u) = (&program.ops[gate], &program.ops[up]);
+    (g.params == u.params && g.args[slots::matmul::X] == u.args[slots::matmul::X]).then_some((gate, up))
+}
+
+/// `Quantize` into the op before it, where nobody needs the f32 result.
+fn quantized_results(program: &mut Program) {
+    let mut index = 0;
+    while index < program.ops.len() {
+        let op = &program.ops[index];
+        let can = match (op.kind, &op.params) {
+            (OpKind::Norm | OpKind::MatMulGated | OpKind::GatedActivation, _) => true,
+            // A head is written by one worker: it must be whole blocks.
+            (OpKind::Attention, Params::Attention(p)) => (p.head_dim as usize).is_multiple_of(q8::BLOCK),
+            _ => false,
+        };
+        // All of these have their result in the same slot.
+        let reader = can.then(|| result(op, slots::norm::Y)).flatten().and_then(|y| {
+            let reader = sole_reader(program, y)?;
+            (program.ops[reader].kind == OpKind::Quantize).then_some(reader)
+        });
+        if let Some(reader) = reader {
+            let quantize = program.ops.remove(reader);
+            program.ops[index].args[slots::norm::Y] = quantize.args[slots::quantize::Y];
+        }
+        index += 1;
+    }
+}

@@ -1,0 +1,368 @@
+//! The reference executor: any program, slowly, in f32, one op after the other.
+//!
+//! It shares no arithmetic with the kernels. Every buffer is a plain vector of its own, weights
+//! are decoded row by row, int8 activations are rounded but kept as f32, and the KV cache is a
+//! map. Kernels of every backend are tested against it.
+
+use crate::op::*;
+use crate::program::*;
+use crate::q8;
+use crate::record::Addr;
+use crate::steps::{KV_BLOCK, RowVars, StepLayout, StepVars};
+use akunu_dtype::Planes;
+use std::collections::HashMap;
+
+/// Gives the bytes behind a weight's address.
+pub trait Bytes {
+    fn bytes(&self, addr: Addr, len: usize) -> &[u8];
+}
+
+impl Bytes for akunu_formats::ModelFile {
+    fn bytes(&self, addr: Addr, len: usize) -> &[u8] {
+        match addr.region().file_index() {
+            Some(file) => &self.bytes(file)[addr.offset()..addr.offset() + len],
+            None => &[],
+        }
+    }
+}
+
+/// Keys and values of one layer in one block: `[kv][head][position][head_dim]`.
+type KvBlocks = HashMap<(u32, u32, u32), Vec<f32>>;
+
+pub struct Reference<'a> {
+    program: &'a Program,
+    weights: &'a dyn Bytes,
+    buffers: Vec<Vec<f32>>,
+    kv: KvBlocks,
+    steps: Vec<u32>,
+}
+
+impl<'a> Reference<'a> {
+    pub fn new(program: &'a Program, weights: &'a dyn Bytes, layout: StepLayout) -> Self {
+        let buffers =
+            program.buffers.iter().map(|b| vec![f32::NAN; program.capacity(b.per) * b.width]).collect();
+        let mut steps = vec![0; layout.bytes() / 4];
+        *StepVars::new(&mut steps).header_mut() = layout.header();
+        Self { program, weights, buffers, kv: HashMap::new(), steps }
+    }
+
+    pub fn steps(&mut self) -> StepVars<'_> {
+        StepVars::new(&mut self.steps)
+    }
+
+    /// `[rows][width]` of a buffer.
+    pub fn buffer(&self, id: BufferId) -> &[f32] {
+        &self.buffers[id.0 as usize]
+    }
+
+    /// One step: every op once.
+    pub fn run(&mut self) {
+        (0..self.program.ops.len()).for_each(|i| self.run_op(i));
+    }
+
+    pub fn run_op(&mut self, index: usize) {
+        let op = &self.program.ops[index];
+        let vars = StepVars::new(&mut self.steps);
+        let rows = vars.rows().to_vec();
+        let outputs = vars.outputs().to_vec();
+        let count = match op.per {
+            Per::Row => rows.len(),
+            Per::Output => outputs.len(),
+        };
+        for r in 0..count {
+            self.run_row(op, r, &rows, &outputs);
+        }
+        if op.kind == OpKind::Advance {
+            let Params::ArgMax(p) = op.params else { return };
+            let slices = p.slices as usize;
+            let best = &self.buffers[buffer_of(op, slots::advance::X)];
+            let tokens: Vec<u32> = (0..count)
+                .map(|o| {
+                    let mut pairs = best[o * 2 * slices..].chunks(2).take(slices).map(|c| (c[0], c[1]));
+                    let first = pairs.next().unwrap_or((0.0, 0.0));
+                    pairs.fold(first, |a, b| if b.0 > a.0 { b } else { a }).1 as u32
+                })
+                .collect();
+            StepVars::new(&mut self.steps).advance(&tokens);
+        }
+    }
+
+    fn row(&self, op: &Op, slot: usize, r: usize) -> Vec<f32> {
+        let id = buffer_of(op, slot);
+        let width = self.program.buffers[id].width;
+        self.buffers[id][r * width..(r + 1) * width].to_vec()
+    }
+
+    fn vector(&self, op: &Op, slot: usize) -> Option<&[f32]> {
+        match op.args[slot] {
+            Arg::Vector(v) => Some(self.program.vector(v)),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, op: &Op, slot: usize, r: usize, values: &[f32]) {
+        let id = buffer_of(op, slot);
+        let buffer = &self.program.buffers[id];
+        let at = r * buffer.width;
+        let out = &mut self.buffers[id][at..at + values.len()];
+        out.copy_from_slice(values);
+        if buffer.store == Store::Q8 {
+            round_to_int8(out);
+        }
+    }
+
+    fn weight_row(&self, op: &Op, slot: usize, row: usize) -> Vec<f32> {
+        let Arg::Weight(id) = op.args[slot] else { return Vec::new() };
+        let w = self.program.weight(id);
+        let (bytes, side) = (w.row_bytes(), w.side_bytes());
+        let at = |addr: Addr, stride: usize| match addr.is_none() {
+            true => &[][..],
+            false => self.weights.bytes(Addr(addr.0 + (row * stride) as u64), stride),
+        };
+        let planes = Planes { data: at(w.data, bytes), scales: at(w.scales, side), biases: at(w.biases, side) };
+        let mut out = vec![0.0; w.cols];
+        (w.dtype.format().decode)(planes, &mut out);
+        out
+    }
+
+    fn run_row(&mut self, op: &Op, r: usize, rows: &[RowVars], outputs: &[u32]) {
+        match (op.kind, op.params) {
+            (OpKind::Embed, Params::Embed(p)) => {
+                let token = rows[r].token.min(p.vocab - 1) as usize;
+                let values: Vec<f32> =
+                    self.weight_row(op, slots::embed::TABLE, token).iter().map(|v| v * p.scale).collect();
+                self.set(op, slots::embed::Y, r, &values);
+            }
+            (OpKind::RopeAngles, Params::RopeAngles(p)) => {
+                let frequencies = self.vector(op, slots::rope_angles::FREQUENCIES).unwrap_or(&[]);
+                let values: Vec<f32> = frequencies
+                    .iter()
+                    .flat_map(|f| {
+                        let angle = f64::from(rows[r].position as f32 * f);
+                        [angle.cos() as f32 * p.magnitude, angle.sin() as f32 * p.magnitude]
+                    })
+                    .collect();
+                self.set(op, slots::rope_angles::Y, r, &values);
+            }
+            (OpKind::Norm, Params::Norm(p)) => {
+                use slots::norm::*;
+                let mut values = self.row(op, X, r);
+                normalize(&mut values, self.vector(op, WEIGHT), self.vector(op, BIAS), p.kind, p.eps);
+                values.iter_mut().for_each(|v| *v *= p.scale);
+                self.add_residual(op, RESIDUAL, r, &mut values);
+                self.set(op, Y, r, &values);
+            }
+            (OpKind::Quantize, _) => {
+                let values = self.row(op, slots::quantize::X, r);
+                self.set(op, slots::quantize::Y, r, &values);
+            }
+            (OpKind::MatMul, Params::MatMul(p)) => {
+                use slots::matmul::*;
+                let x = self.row(op, X, r);
+                let bias = self.vector(op, BIAS).map(<[f32]>::to_vec);
+                let mut values: Vec<f32> = (0..p.n as usize)
+                    .map(|n| {
+                        let v = dot(&x, &self.weight_row(op, W, n)) + bias.as_ref().map_or(0.0, |b| b[n]);
+                        let v = activate(p.activation, v) * p.scale;
+                        if p.soft_cap != 0.0 { (v / p.soft_cap).tanh() * p.soft_cap } else { v }
+                    })
+                    .collect();
+                self.add_residual(op, RESIDUAL, r, &mut values);
+                self.set(op, Y, r, &values);
+            }
+            (OpKind::MatMulGated, Params::MatMul(p)) => {
+                use slots::gated::*;
+                let x = self.row(op, X, r);
+                let values: Vec<f32> = (0..p.n as usize)
+                    .map(|n| {
+                        let gate = dot(&x, &self.weight_row(op, W, n));
+                        activate(p.activation, gate) * dot(&x, &self.weight_row(op, U, n))
+                    })
+                    .collect();
+                self.set(op, Y, r, &values);
+            }
+            (OpKind::GatedActivation, Params::Element(p)) => {
+                use slots::gated_activation::*;
+                let (x, u) = (self.row(op, X, r), self.row(op, U, r));
+                let values: Vec<f32> = x.iter().zip(u).map(|(x, u)| activate(p.activation, *x) * u).collect();
+                self.set(op, Y, r, &values);
+            }
+            (OpKind::Add, Params::Element(p)) => {
+                use slots::add::*;
+                let (a, b) = (self.row(op, A, r), self.row(op, B, r));
+                let values: Vec<f32> = a.iter().zip(b).map(|(a, b)| a + p.scale * b).collect();
+                self.set(op, Y, r, &values);
+            }
+            (OpKind::HeadNormRopeKvWrite, Params::Heads(p)) => self.heads(op, &p, r, rows[r]),
+            (OpKind::Attention, Params::Attention(p)) => {
+                let values = self.attend(op, &p, r, rows[r]);
+                self.set(op, slots::attention::Y, r, &values);
+            }
+            (OpKind::GatherRows, _) => {
+                let values = self.row(op, slots::gather::X, outputs[r] as usize);
+                self.set(op, slots::gather::Y, r, &values);
+            }
+            (OpKind::ArgMax, Params::ArgMax(_)) => {
+                let values: Vec<f32> = self
+                    .row(op, slots::argmax::X, r)
+                    .chunks(ARGMAX_SLICE)
+                    .enumerate()
+                    .flat_map(|(slice, values)| {
+                        let best = (0..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best });
+                        [values[best], (slice * ARGMAX_SLICE + best) as f32]
+                    })
+                    .collect();
+                self.set(op, slots::argmax::Y, r, &values);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_residual(&self, op: &Op, slot: usize, r: usize, values: &mut [f32]) {
+        if op.args[slot] != Arg::None {
+            values.iter_mut().zip(self.row(op, slot, r)).for_each(|(v, h)| *v += h);
+        }
+    }
+
+    fn heads(&mut self, op: &Op, p: &HeadsParams, r: usize, row: RowVars) {
+        use slots::heads::*;
+        let d = p.head_dim as usize;
+        let angles = (p.style != ROPE_NONE).then(|| self.row(op, ANGLES, r));
+        let turn = |slot: usize, norm: usize| {
+            let mut values = self.row(op, slot, r);
+            let weight = self.vector(op, norm);
+            for head in values.chunks_mut(d) {
+                if weight.is_some() {
+                    normalize(head, weight, None, NORM_RMS, p.eps);
+                }
+                if let Some(angles) = &angles {
+                    rotate(head, angles, p.style, p.pairs as usize);
+                }
+            }
+            values
+        };
+        let (q, k) = (turn(Q, Q_NORM), turn(K, K_NORM));
+        let v = self.row(op, V, r);
+        self.set(op, Q, r, &q);
+        let position = row.position as usize;
+        let block = StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize)[position / KV_BLOCK];
+        let width = p.kv_heads as usize * d;
+        let store = self
+            .kv
+            .entry((p.kv.group, block, p.kv.layer_offset))
+            .or_insert_with(|| vec![f32::NAN; 2 * width * KV_BLOCK]);
+        for (half, values) in [k, v].iter().enumerate() {
+            for (head, values) in values.chunks(d).enumerate() {
+                let at = (half * width + head * d) * KV_BLOCK + position % KV_BLOCK * d;
+                store[at..at + d].copy_from_slice(values);
+            }
+        }
+    }
+
+    fn attend(&mut self, op: &Op, p: &AttentionParams, r: usize, row: RowVars) -> Vec<f32> {
+        let q = self.row(op, slots::attention::Q, r);
+        let d = p.head_dim as usize;
+        let width = p.kv_heads as usize * d;
+        let table = StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize).to_vec();
+        let last = row.position as usize;
+        let first = if p.window == 0 { 0 } else { (last + 1).saturating_sub(p.window as usize) };
+        let stored = |half: usize, head: usize, position: usize| {
+            let block = &self.kv[&(p.kv.group, table[position / KV_BLOCK], p.kv.layer_offset)];
+            let at = (half * width + head * d) * KV_BLOCK + position % KV_BLOCK * d;
+            &block[at..at + d]
+        };
+        let mut out = Vec::with_capacity(q.len());
+        for (head, q) in q.chunks(d).enumerate() {
+            let kv_head = head / (p.heads / p.kv_heads) as usize;
+            let scores: Vec<f32> = (first..=last)
+                .map(|position| {
+                    let s = dot(q, stored(0, kv_head, position)) * p.scale;
+                    if p.soft_cap != 0.0 { (s / p.soft_cap).tanh() * p.soft_cap } else { s }
+                })
+                .collect();
+            let peak = scores.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
+            let weights: Vec<f64> = scores.iter().map(|s| f64::from(s - peak).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            let mut mixed = vec![0.0f64; d];
+            for (weight, position) in weights.iter().zip(first..=last) {
+                for (m, v) in mixed.iter_mut().zip(stored(1, kv_head, position)) {
+                    *m += weight * f64::from(*v);
+                }
+            }
+            out.extend(mixed.iter().map(|m| (m / total) as f32));
+        }
+        out
+    }
+}
+
+fn buffer_of(op: &Op, slot: usize) -> usize {
+    match op.args[slot] {
+        Arg::Buffer(id) => id.0 as usize,
+        // The verifier has seen that required slots hold buffers.
+        _ => usize::MAX,
+    }
+}
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() as f32
+}
+
+fn normalize(values: &mut [f32], weight: Option<&[f32]>, bias: Option<&[f32]>, kind: u32, eps: f32) {
+    let n = values.len() as f64;
+    let mean = match kind {
+        NORM_LAYER => values.iter().map(|v| f64::from(*v)).sum::<f64>() / n,
+        _ => 0.0,
+    };
+    let square = values.iter().map(|v| (f64::from(*v) - mean).powi(2)).sum::<f64>() / n;
+    let scale = 1.0 / (square + f64::from(eps)).sqrt();
+    for (i, v) in values.iter_mut().enumerate() {
+        let w = weight.map_or(1.0, |w| f64::from(w[i]));
+        let b = bias.map_or(0.0, |b| f64::from(b[i]));
+        *v = ((f64::from(*v) - mean) * scale * w + b) as f32;
+    }
+}
+
+fn rotate(head: &mut [f32], angles: &[f32], style: u32, pairs: usize) {
+    for i in 0..pairs {
+        let (a, b) = if style == ROPE_INTERLEAVED { (2 * i, 2 * i + 1) } else { (i, i + pairs) };
+        let (cos, sin) = (angles[2 * i], angles[2 * i + 1]);
+        (head[a], head[b]) = (head[a] * cos - head[b] * sin, head[a] * sin + head[b] * cos);
+    }
+}
+
+fn activate(activation: u32, x: f32) -> f32 {
+    let x64 = f64::from(x);
+    let y = match activation {
+        a if a == Activation::Silu as u32 => x64 / (1.0 + (-x64).exp()),
+        a if a == Activation::GeluTanh as u32 => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x64 + 0.044715 * x64.powi(3));
+            0.5 * x64 * (1.0 + inner.tanh())
+        }
+        a if a == Activation::GeluErf as u32 => 0.5 * x64 * (1.0 + erf(x64 / std::f64::consts::SQRT_2)),
+        _ => x64,
+    };
+    y as f32
+}
+
+/// The error function by its series: exact to f64 where it matters.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 6.0 {
+        return x.signum();
+    }
+    let (mut sum, mut term) = (x, x);
+    for n in 1..200 {
+        term *= -x * x / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    sum * 2.0 / std::f64::consts::PI.sqrt()
+}
+
+fn round_to_int8(values: &mut [f32]) {
+    for block in values.chunks_exact_mut(q8::BLOCK) {
+        let mut x = [0.0; q8::BLOCK];
+        x.copy_from_slice(block);
+        let mut q = [0; q8::BLOCK];
+        let scale = q8::quantize_block(&x, &mut q);
+        block.iter_mut().zip(q).for_each(|(v, q)| *v = f32::from(q) * scale);
+    }
+}
