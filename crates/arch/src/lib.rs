@@ -18,6 +18,7 @@ pub use error::Error;
 pub use families::FAMILIES;
 pub use weights::{Role, TensorSlice, Weights};
 
+use akunu_dtype::{Planes, PlanesMut};
 use akunu_formats::{Container, Metadata, ModelFile};
 
 /// A model file, understood: what to compute, and where its weights are.
@@ -43,6 +44,24 @@ impl Model {
             Container::Safetensors => (RopeStyle::SplitHalf, descriptor.hf_norm_weight_offset),
         };
         Ok(Model { descriptor, config, weights, rope_style, norm_weight_offset })
+    }
+
+    /// Rounds what is derived from the configuration (rope frequencies, embedding scale) to the
+    /// checkpoint's float type, as happens to a PyTorch module that is cast as a whole.
+    ///
+    /// For comparing with such a module only. It costs angles: with bf16, up to a radian at
+    /// position 500.
+    pub fn round_constants(&mut self, file: &ModelFile) {
+        let Some(slice) = self.weights.global(Role::TokenEmbedding) else { return };
+        let format = file.tensors()[slice.tensor].dtype.format();
+        let (Some(encode), None) = (format.encode, format.unpack) else { return };
+        let mut bytes = vec![0; format.bytes];
+        let mut round = |value: &mut f32| {
+            encode(&[*value], PlanesMut { data: &mut bytes, ..PlanesMut::default() });
+            (format.decode)(Planes { data: &bytes, ..Planes::default() }, std::slice::from_mut(value));
+        };
+        round(&mut self.config.embedding_scale);
+        self.config.ropes.iter_mut().flat_map(|r| &mut r.frequencies).for_each(round);
     }
 }
 

@@ -24,9 +24,10 @@ impl TempDir {
         self.0.join(name)
     }
 
-    /// Writes a file inside it.
+    /// Writes a file inside it; a new one, so that mappings of an older one stay sound.
     pub fn write(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.join(name);
+        let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         path
     }
