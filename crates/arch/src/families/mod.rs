@@ -3,6 +3,7 @@
 mod gemma;
 mod gemma2;
 mod gemma3;
+mod granite;
 mod llama;
 mod names;
 mod qwen2;
@@ -12,4 +13,4 @@ use crate::ArchDescriptor;
 
 /// Every family, in the order they are listed to people.
 pub static FAMILIES: &[&ArchDescriptor] =
-    &[&llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3, &gemma::GEMMA, &gemma2::GEMMA2, &gemma3::GEMMA3];
+    &[&llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3, &gemma::GEMMA, &gemma2::GEMMA2, &gemma3::GEMMA3, &granite::GRANITE];
