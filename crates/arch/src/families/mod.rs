@@ -8,9 +8,18 @@ mod llama;
 mod names;
 mod qwen2;
 mod qwen3;
+mod smollm3;
 
 use crate::ArchDescriptor;
 
 /// Every family, in the order they are listed to people.
-pub static FAMILIES: &[&ArchDescriptor] =
-    &[&llama::LLAMA, &qwen2::QWEN2, &qwen3::QWEN3, &gemma::GEMMA, &gemma2::GEMMA2, &gemma3::GEMMA3, &granite::GRANITE];
+pub static FAMILIES: &[&ArchDescriptor] = &[
+    &llama::LLAMA,
+    &qwen2::QWEN2,
+    &qwen3::QWEN3,
+    &gemma::GEMMA,
+    &gemma2::GEMMA2,
+    &gemma3::GEMMA3,
+    &granite::GRANITE,
+    &smollm3::SMOLLM3,
+];
