@@ -6,6 +6,7 @@ mod gemma3;
 mod granite;
 mod llama;
 mod names;
+mod phi3;
 mod qwen2;
 mod qwen3;
 mod smollm3;
@@ -22,4 +23,5 @@ pub static FAMILIES: &[&ArchDescriptor] = &[
     &gemma3::GEMMA3,
     &granite::GRANITE,
     &smollm3::SMOLLM3,
+    &phi3::PHI3,
 ];

@@ -1,6 +1,6 @@
 //! Tensor names by group, for both kinds of file; a family lists the groups it has.
 
-use crate::weights::{Name, Role, maybe, name};
+use crate::weights::{Name, Part, Role, maybe, name, part};
 
 /// GGUF names.
 pub mod gguf {
@@ -40,6 +40,17 @@ pub mod gguf {
     pub const GATED_MLP: &[Name] = &[
         name(Role::Gate, "blk.{}.ffn_gate.weight"),
         name(Role::Up, "blk.{}.ffn_up.weight"),
+        name(Role::Down, "blk.{}.ffn_down.weight"),
+    ];
+    pub const STACKED_ATTENTION: &[Name] = &[
+        part(Role::Q, "blk.{}.attn_qkv.weight", Part::StackedQ),
+        part(Role::K, "blk.{}.attn_qkv.weight", Part::StackedK),
+        part(Role::V, "blk.{}.attn_qkv.weight", Part::StackedV),
+        name(Role::AttnOut, "blk.{}.attn_output.weight"),
+    ];
+    pub const STACKED_MLP: &[Name] = &[
+        part(Role::Gate, "blk.{}.ffn_up.weight", Part::StackedGate),
+        part(Role::Up, "blk.{}.ffn_up.weight", Part::StackedUp),
         name(Role::Down, "blk.{}.ffn_down.weight"),
     ];
 }
@@ -88,6 +99,17 @@ pub mod hf {
     pub const GATED_MLP: &[Name] = &[
         name(Role::Gate, "model.layers.{}.mlp.gate_proj.weight"),
         name(Role::Up, "model.layers.{}.mlp.up_proj.weight"),
+        name(Role::Down, "model.layers.{}.mlp.down_proj.weight"),
+    ];
+    pub const STACKED_ATTENTION: &[Name] = &[
+        part(Role::Q, "model.layers.{}.self_attn.qkv_proj.weight", Part::StackedQ),
+        part(Role::K, "model.layers.{}.self_attn.qkv_proj.weight", Part::StackedK),
+        part(Role::V, "model.layers.{}.self_attn.qkv_proj.weight", Part::StackedV),
+        name(Role::AttnOut, "model.layers.{}.self_attn.o_proj.weight"),
+    ];
+    pub const STACKED_MLP: &[Name] = &[
+        part(Role::Gate, "model.layers.{}.mlp.gate_up_proj.weight", Part::StackedGate),
+        part(Role::Up, "model.layers.{}.mlp.gate_up_proj.weight", Part::StackedUp),
         name(Role::Down, "model.layers.{}.mlp.down_proj.weight"),
     ];
 }
