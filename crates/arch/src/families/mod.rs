@@ -6,6 +6,7 @@ mod gemma3;
 mod granite;
 mod llama;
 mod names;
+mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
@@ -24,4 +25,5 @@ pub static FAMILIES: &[&ArchDescriptor] = &[
     &granite::GRANITE,
     &smollm3::SMOLLM3,
     &phi3::PHI3,
+    &olmo2::OLMO2,
 ];

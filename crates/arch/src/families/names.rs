@@ -112,4 +112,8 @@ pub mod hf {
         part(Role::Up, "model.layers.{}.mlp.gate_up_proj.weight", Part::StackedUp),
         name(Role::Down, "model.layers.{}.mlp.down_proj.weight"),
     ];
+    pub const POST_NORMS: &[Name] = &[
+        name(Role::AttnPostNorm, "model.layers.{}.post_attention_layernorm.weight"),
+        name(Role::FfnPostNorm, "model.layers.{}.post_feedforward_layernorm.weight"),
+    ];
 }
