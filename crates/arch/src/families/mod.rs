@@ -11,6 +11,7 @@ mod phi3;
 mod qwen2;
 mod qwen3;
 mod smollm3;
+mod stablelm;
 
 use crate::ArchDescriptor;
 
@@ -26,4 +27,5 @@ pub static FAMILIES: &[&ArchDescriptor] = &[
     &smollm3::SMOLLM3,
     &phi3::PHI3,
     &olmo2::OLMO2,
+    &stablelm::STABLELM,
 ];

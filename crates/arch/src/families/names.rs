@@ -53,6 +53,11 @@ pub mod gguf {
         part(Role::Up, "blk.{}.ffn_up.weight", Part::StackedUp),
         name(Role::Down, "blk.{}.ffn_down.weight"),
     ];
+    pub const NORM_BIASES: &[Name] = &[
+        name(Role::OutputNormBias, "output_norm.bias"),
+        name(Role::AttnNormBias, "blk.{}.attn_norm.bias"),
+        name(Role::FfnNormBias, "blk.{}.ffn_norm.bias"),
+    ];
 }
 
 /// HF and MLX names.
@@ -115,5 +120,10 @@ pub mod hf {
     pub const POST_NORMS: &[Name] = &[
         name(Role::AttnPostNorm, "model.layers.{}.post_attention_layernorm.weight"),
         name(Role::FfnPostNorm, "model.layers.{}.post_feedforward_layernorm.weight"),
+    ];
+    pub const NORM_BIASES: &[Name] = &[
+        name(Role::OutputNormBias, "model.norm.bias"),
+        name(Role::AttnNormBias, "model.layers.{}.input_layernorm.bias"),
+        name(Role::FfnNormBias, "model.layers.{}.post_attention_layernorm.bias"),
     ];
 }
