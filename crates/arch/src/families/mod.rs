@@ -12,6 +12,7 @@ mod qwen2;
 mod qwen3;
 mod smollm3;
 mod stablelm;
+mod starcoder2;
 
 use crate::ArchDescriptor;
 
@@ -28,4 +29,5 @@ pub static FAMILIES: &[&ArchDescriptor] = &[
     &phi3::PHI3,
     &olmo2::OLMO2,
     &stablelm::STABLELM,
+    &starcoder2::STARCODER2,
 ];

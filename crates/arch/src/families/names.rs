@@ -58,6 +58,12 @@ pub mod gguf {
         name(Role::AttnNormBias, "blk.{}.attn_norm.bias"),
         name(Role::FfnNormBias, "blk.{}.ffn_norm.bias"),
     ];
+    pub const PLAIN_MLP: &[Name] = &[
+        name(Role::Up, "blk.{}.ffn_up.weight"),
+        maybe(Role::UpBias, "blk.{}.ffn_up.bias"),
+        name(Role::Down, "blk.{}.ffn_down.weight"),
+        maybe(Role::DownBias, "blk.{}.ffn_down.bias"),
+    ];
 }
 
 /// HF and MLX names.
@@ -125,5 +131,11 @@ pub mod hf {
         name(Role::OutputNormBias, "model.norm.bias"),
         name(Role::AttnNormBias, "model.layers.{}.input_layernorm.bias"),
         name(Role::FfnNormBias, "model.layers.{}.post_attention_layernorm.bias"),
+    ];
+    pub const PLAIN_MLP: &[Name] = &[
+        name(Role::Up, "model.layers.{}.mlp.c_fc.weight"),
+        maybe(Role::UpBias, "model.layers.{}.mlp.c_fc.bias"),
+        name(Role::Down, "model.layers.{}.mlp.c_proj.weight"),
+        maybe(Role::DownBias, "model.layers.{}.mlp.c_proj.bias"),
     ];
 }
