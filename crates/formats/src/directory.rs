@@ -10,7 +10,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visi
 use serde_json::Value;
 
 use crate::error::{Error, Fault, Name};
-use crate::map::{Bytes, read_bounded};
+use crate::map::Bytes;
 use crate::model_file::{Container, Contents, MAX_TENSORS, Metadata};
 use crate::safetensors::File;
 use crate::{json, mlx};
@@ -69,7 +69,12 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
 }
 
 fn open_shards(directory: &Path, index: &Path) -> Result<Vec<File>, Error> {
-    let bytes = read_bounded(index, MAX_INDEX)?;
+    // Mapped, as it is read twice and not kept.
+    let bytes = Bytes::map(index)?;
+    if bytes.len() as u64 > MAX_INDEX {
+        let (what, found) = ("the file's length".into(), bytes.len() as u64);
+        return Err(Error::new(index, Fault::Limit { what, found, limit: MAX_INDEX }));
+    }
     let mut shards = Shards::new(directory);
     walk(index, &bytes, &mut |_, shard| shards.open(shard))?;
 

@@ -4,12 +4,11 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A fault and the file it is in; prints as one sentence.
+/// A fault and the file it is in; prints as one sentence, the fault included (and so has no `source`).
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", file.display())]
 pub struct Error {
     pub file: PathBuf,
-    #[source]
     pub fault: Fault,
 }
 
@@ -46,11 +45,11 @@ impl fmt::Display for Name {
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
     #[error("cannot be opened: {0}")]
-    Open(#[source] io::Error),
+    Open(io::Error),
     #[error("cannot be read: {0}")]
-    Read(#[source] io::Error),
+    Read(io::Error),
     #[error("cannot be written: {0}")]
-    Write(#[source] io::Error),
+    Write(io::Error),
     #[error("is {found}, not a regular file")]
     NotAFile { found: &'static str },
     #[error("is empty")]

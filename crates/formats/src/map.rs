@@ -51,10 +51,10 @@ impl std::ops::Deref for Bytes {
 
 #[allow(unsafe_code)]
 fn map_file(file: &File) -> io::Result<Mmap> {
-    // SAFETY: the mapping is private, read-only and owned by the `Mmap`, which keeps it for as long as its slices
-    // live. What another process can do to the file meanwhile is described at the top of this module: other
-    // numbers or SIGBUS, neither of which lets this crate read outside the mapping, because no length or offset that
-    // was validated is read from it a second time.
+    // SAFETY: the mapping is read-only and owned by the `Mmap`, which keeps it for as long as its slices live. What
+    // another process can do to the file meanwhile is described at the top of this module: other numbers or SIGBUS.
+    // Neither lets this crate read outside the mapping: offsets and lengths are copied out when they are validated, and
+    // the only ones read again, the lengths of strings in arrays, are checked again.
     unsafe { Mmap::map(file) }
 }
 

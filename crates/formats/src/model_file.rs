@@ -10,8 +10,8 @@ use crate::error::{Error, Fault, Name};
 use crate::map::{Bytes, read_bounded};
 use crate::{directory, gguf};
 
-/// The most tensors a model may have over all its files; the largest public ones have about 150,000.
-pub(crate) const MAX_TENSORS: u64 = 1 << 18;
+/// The most tensors a model may have over all its files; a mixture of 384 experts in 61 layers has some 70,000.
+pub(crate) const MAX_TENSORS: u64 = 1 << 17;
 
 /// The largest file that [`ModelFile::side_file`] reads.
 const MAX_SIDE_FILE: u64 = 256 << 20;

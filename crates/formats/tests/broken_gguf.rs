@@ -198,9 +198,9 @@ fn tensors_outside_the_file_or_on_top_of_each_other() {
     let same = vec![info("t", &[4], 0, 0), info("u", &[4], 0, 0)];
     let inside = vec![info("t", &[4], 0, 32), info("u", &[32], 0, 0)];
     table(vec![
-        ("too long", one(&[17], 0), "tensor \"t\" needs 68 bytes at offset 96, but the file ends after 160"),
-        ("far too long", one(&[1 << 40], 0), "tensor \"t\" needs 4398046511104 bytes at offset 96"),
-        ("starts at the end", one(&[1], 64), "tensor \"t\" needs 4 bytes at offset 160"),
+        ("too long", one(&[17], 0), "tensor \"t\" needs 68 bytes at offset 64, but the file ends after 128"),
+        ("far too long", one(&[1 << 40], 0), "tensor \"t\" needs 4398046511104 bytes at offset 64"),
+        ("starts at the end", one(&[1], 64), "tensor \"t\" needs 4 bytes at offset 128"),
         ("starts after the end", one(&[4], 1 << 40), "tensor \"t\" needs 16 bytes"),
         ("offset 2^63", one(&[4], 1 << 63), "tensor \"t\" needs 16 bytes"),
         ("offset 2^64-32", one(&[4], u64::MAX - 31), "tensor \"t\" needs 16 bytes"),
@@ -219,4 +219,19 @@ fn hostile_names_are_escaped_and_cut() {
     assert!(message(&path).contains(r#"tensor "a\n\u{1b}[31m\"b" has"#));
     let path = dir.write("t.gguf", &with_tensors(vec![info("é".repeat(500), &[0], 0, 0)], 0));
     assert!(message(&path).contains("éé…\" has"));
+}
+
+/// The most tensors there may be, all sound but the last.
+#[test]
+fn a_fault_at_the_end_of_a_long_list_costs_little() {
+    let dir = TempDir::new();
+    let count = 1 << 17;
+    let mut infos: Vec<_> = (0..count).map(|i| info(format!("t{i}"), &[1], 0, 32 * i)).collect();
+    let file = |infos| Gguf { keys: Vec::new(), infos, data: 32 * count as usize, ..sound() }.bytes();
+    infos[count as usize - 1] = info("t1", &[1], 0, 32 * (count - 1));
+    let path = dir.write("long.gguf", &file(infos.clone()));
+    assert!(message(&path).contains("tensor \"t1\" appears twice"));
+    infos.push(info("t", &[1], 0, 0));
+    let path = dir.write("long.gguf", &file(infos));
+    assert!(message(&path).contains("the number of tensors is 131073, over the limit of 131072"));
 }

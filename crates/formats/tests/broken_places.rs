@@ -68,3 +68,30 @@ fn parts_of_a_directory_that_are_no_files() {
     assert!(file.side_file("../config.json").unwrap().is_err());
     assert_eq!(file.side_file("config.json").unwrap().unwrap(), b"{}");
 }
+
+/// What `map.rs` says of a file that shrinks while mapped: the process ends, and nothing is read in the file's place.
+#[test]
+fn a_file_that_shrinks_while_mapped_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+
+    const CHILD: &str = "AKUNU_TEST_SHRINKING_FILE";
+    if let Some(path) = std::env::var_os(CHILD) {
+        let path = Path::new(&path);
+        let file = open(path).unwrap();
+        std::fs::File::options().write(true).open(path).unwrap().set_len(1).unwrap();
+        let sum = read_everything(&file);
+        // Not reached; printing keeps the read from being optimized away.
+        println!("{sum}");
+        std::process::exit(0);
+    }
+    let dir = TempDir::new();
+    let infos = vec![info("t", &[1 << 20], 0, 0)];
+    let path = dir.write("shrinks.gguf", &Gguf { infos, data: 4 << 20, ..Gguf::default() }.bytes());
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_file_that_shrinks_while_mapped_ends_the_process"])
+        .env(CHILD, &path)
+        .output()
+        .unwrap()
+        .status;
+    assert_eq!(status.signal(), Some(libc::SIGBUS), "{status}");
+}

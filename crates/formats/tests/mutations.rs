@@ -68,7 +68,8 @@ fn mlx_directory() {
     let (mut opened, rounds) = (0, 20_000);
     for _ in 0..rounds {
         let (mut config, mut weights) = (config.clone(), weights.clone());
-        mutate(&mut random, if random.0 & 1 == 0 { &mut config } else { &mut weights });
+        let target = if random.below(2) == 0 { &mut config } else { &mut weights };
+        mutate(&mut random, target);
         dir.write("config.json", &config);
         dir.write("model.safetensors", &weights);
         if let Ok(file) = open(dir.path()) {

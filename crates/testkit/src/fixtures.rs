@@ -31,12 +31,17 @@ pub fn skipped(why: &str) {
 /// Every fixture of a folder (`"hf"`): those of the repository, then those that only lie beside it.
 pub fn all(folder: &str) -> Vec<PathBuf> {
     let list = |dir: PathBuf| -> Vec<PathBuf> {
-        let mut paths: Vec<PathBuf> = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect();
+        let mut paths: Vec<PathBuf> =
+            std::fs::read_dir(dir).into_iter().flatten().flatten().map(|e| e.path()).collect();
         paths.sort();
         paths
     };
     let mut found = list(root().join("fixtures").join(folder));
     let beside = shared(folder).map(list).unwrap_or_default();
-    found.extend(beside.into_iter().filter(|p| !root().join("fixtures").join(folder).join(p.file_name().unwrap_or_default()).exists()));
+    found.extend(
+        beside
+            .into_iter()
+            .filter(|p| !root().join("fixtures").join(folder).join(p.file_name().unwrap_or_default()).exists()),
+    );
     found
 }

@@ -23,14 +23,6 @@ pub(super) struct Part {
     pub tensors: Vec<Tensor>,
 }
 
-/// A tensor info as written.
-struct Info {
-    name: String,
-    shape: Vec<u64>,
-    type_id: u32,
-    offset: u64,
-}
-
 /// Reads the header of `bytes`, whose magic was seen; its tensors get `file` in their spans.
 pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Part, Error> {
     let mut cursor = Cursor::new(path, bytes);
@@ -52,18 +44,17 @@ pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Part, Erro
 
     cursor.room(tensors, MIN_TENSOR_INFO, &format_args!("the list of {tensors} tensors"))?;
     limit(&cursor, "the number of tensors", tensors, MAX_TENSORS)?;
-    let mut infos = Vec::with_capacity(tensors as usize);
+    let mut list = Vec::with_capacity(tensors as usize);
     for i in 0..tensors {
-        infos.push(info(&mut cursor, i)?);
+        list.push(tensor(&mut cursor, i, file, alignment)?);
     }
-    // Cannot overflow: a position in memory plus less than 2^63.
-    let data_start = (cursor.at() as u64).next_multiple_of(alignment);
-    let tensors = infos
-        .into_iter()
-        .map(|info| tensor(&cursor, info, bytes, file, data_start, alignment))
-        .collect::<Result<Vec<_>, _>>()?;
-    check_overlap(&cursor, &tensors)?;
-    Ok(Part { metadata, tensors })
+    // Cannot overflow: a position in memory plus at most 2^30.
+    let data_start = cursor.at().next_multiple_of(alignment as usize);
+    for tensor in &mut list {
+        place(&cursor, tensor, data_start, bytes.len())?;
+    }
+    check_overlap(&cursor, &list)?;
+    Ok(Part { metadata, tensors: list })
 }
 
 fn version(cursor: &mut Cursor<'_>) -> Result<(), Error> {
@@ -115,7 +106,8 @@ fn alignment(cursor: &Cursor<'_>, metadata: &Metadata) -> Result<u64, Error> {
     Err(cursor.fail(Fault::WrongType { key, expected: "a power of two from 8 to 2^30", found }))
 }
 
-fn info(cursor: &mut Cursor<'_>, index: u64) -> Result<Info, Error> {
+/// One tensor info; its span is still relative to the start of the data.
+fn tensor(cursor: &mut Cursor<'_>, index: u64, file: usize, alignment: u64) -> Result<Tensor, Error> {
     let name = cursor.string(MAX_NAME, &format_args!("the name of tensor {index}"))?;
     let printed = Name::new(name);
     let dims = cursor.u32(&format_args!("the dimension count of tensor {printed}"))?;
@@ -128,34 +120,35 @@ fn info(cursor: &mut Cursor<'_>, index: u64) -> Result<Info, Error> {
     }
     // GGUF writes the innermost dimension first.
     shape.reverse();
-    let type_id = cursor.u32(&format_args!("the type of tensor {printed}"))?;
+    let id = cursor.u32(&format_args!("the type of tensor {printed}"))?;
     let offset = cursor.u64(&format_args!("the offset of tensor {printed}"))?;
-    Ok(Info { name: name.to_owned(), shape, type_id, offset })
+
+    let Some(dtype) = DType::from_gguf(id) else {
+        return Err(cursor.fail(Fault::UnknownFormat { name: printed, format: format!("id {id}") }));
+    };
+    let (shape, len) = byte_size(name, dtype, &shape).map_err(|fault| cursor.fail(fault))?;
+    if !offset.is_multiple_of(alignment) {
+        return Err(cursor.fail(Fault::Misaligned { name: printed, offset, alignment }));
+    }
+    // An offset that does not fit is out of every file's range.
+    let data = Span { file, offset: usize::try_from(offset).unwrap_or(usize::MAX), len };
+    Ok(Tensor { name: name.to_owned(), dtype, shape, data, scales: Span::default(), biases: Span::default() })
 }
 
-fn tensor(
-    cursor: &Cursor<'_>,
-    info: Info,
-    bytes: &[u8],
-    file: usize,
-    data_start: u64,
-    alignment: u64,
-) -> Result<Tensor, Error> {
-    let name = || Name::new(&info.name);
-    let dtype = DType::from_gguf(info.type_id)
-        .ok_or_else(|| cursor.fail(Fault::UnknownFormat { name: name(), format: format!("id {}", info.type_id) }))?;
-    let (shape, needs) = byte_size(&info.name, dtype, &info.shape).map_err(|fault| cursor.fail(fault))?;
-    if !info.offset.is_multiple_of(alignment) {
-        return Err(cursor.fail(Fault::Misaligned { name: name(), offset: info.offset, alignment }));
+/// Moves a tensor's span to where it is in the file, if it is there.
+fn place(cursor: &Cursor<'_>, tensor: &mut Tensor, data_start: usize, file_len: usize) -> Result<(), Error> {
+    let Span { offset, len, .. } = tensor.data;
+    let start = data_start.saturating_add(offset);
+    if start.checked_add(len).is_none_or(|end| end > file_len) {
+        return Err(cursor.fail(Fault::OutOfRange {
+            name: Name::new(&tensor.name),
+            needs: len as u64,
+            offset: start as u64,
+            len: file_len as u64,
+        }));
     }
-    let len = bytes.len() as u64;
-    let offset = data_start.saturating_add(info.offset);
-    if offset.checked_add(needs as u64).is_none_or(|end| end > len) {
-        return Err(cursor.fail(Fault::OutOfRange { name: name(), needs: needs as u64, offset, len }));
-    }
-    // Fits: it is inside the mapping.
-    let data = Span { file, offset: offset as usize, len: needs };
-    Ok(Tensor { name: info.name, dtype, shape, data, scales: Span::default(), biases: Span::default() })
+    tensor.data.offset = start;
+    Ok(())
 }
 
 /// The shape in `usize` and the bytes of a one-plane tensor of it.

@@ -2,28 +2,35 @@
 #![allow(dead_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use akunu_formats::{Error, Metadata, ModelFile, gguf};
 
-/// The system's allocator, counting live bytes and their peak.
+/// The system's allocator, counting what each thread has and had at most.
 struct Counting;
 
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
 
-// SAFETY: every call is passed on to `System` unchanged; the counters are only looked at.
+fn count(change: isize) {
+    let live = LIVE.get() + change;
+    LIVE.set(live);
+    PEAK.set(PEAK.get().max(live));
+}
+
+// SAFETY: every call is passed on to `System` unchanged; counting uses thread-locals that neither allocate nor drop.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let live = LIVE.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        PEAK.fetch_max(live, Ordering::Relaxed);
+        count(layout.size() as isize);
         // SAFETY: the caller's promises are those that `System` asks for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
+        count(-(layout.size() as isize));
         // SAFETY: as above.
         unsafe { System.dealloc(pointer, layout) }
     }
@@ -33,15 +40,14 @@ unsafe impl GlobalAlloc for Counting {
 static ALLOCATOR: Counting = Counting;
 
 /// What the project promises for any broken file, beyond its mapping.
-pub const MEMORY: usize = 64 << 20;
+pub const MEMORY: isize = 64 << 20;
 
-/// Opens the path and fails the test where that takes more memory than promised. Tests of one binary share the
-/// counter, so this can only see too much, never too little.
+/// Opens the path and fails the test where that takes more memory than promised.
 pub fn open(path: &Path) -> Result<ModelFile, Error> {
-    let before = LIVE.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
+    let before = LIVE.get();
+    PEAK.set(before);
     let result = ModelFile::open(path);
-    let peak = PEAK.load(Ordering::Relaxed).saturating_sub(before);
+    let peak = PEAK.get() - before;
     assert!(peak < MEMORY, "{}: opening took {peak} bytes", path.display());
     result
 }
