@@ -1,1 +1,35 @@
-//! Placeholder.
+//! Tokenizers and chat templates: text to token ids and back, conversations to prompts.
+//!
+//! This crate knows no models and no tensors. A [`Tokenizer`] comes from a GGUF file's metadata or from `tokenizer.json`;
+//! whichever way, it is the same machine: added tokens are cut out, the rest is normalized, split into words, and each
+//! word is encoded by one of four models (byte-pair, SentencePiece, WordPiece, Unigram). Everything runs in time linear in
+//! the text, whatever the text is.
+#![forbid(unsafe_code)]
+
+mod added;
+mod bpe;
+mod byte_level;
+mod charsmap;
+mod error;
+mod gguf;
+mod hash;
+mod matcher;
+mod merge;
+mod model_file;
+mod normalize;
+mod pattern;
+mod pre_names;
+mod roles;
+mod split;
+mod spm;
+mod stream;
+mod tokenizer;
+mod unigram;
+mod vocab;
+mod wordpiece;
+
+pub use error::Error;
+pub use gguf::GgufVocab;
+pub use stream::Detokenizer;
+pub use tokenizer::{Encode, Tokenizer};
+pub use vocab::TokenKind;

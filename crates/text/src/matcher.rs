@@ -1,0 +1,181 @@
+//! Finding any of many fixed texts in one pass (Aho and Corasick's automaton), leftmost and longest first.
+
+use crate::error::Error;
+use crate::hash::PairTable;
+
+const ROOT: u32 = 0;
+const NONE: u32 = u32::MAX;
+/// Every byte of every text is a state.
+const MAX_TOTAL_BYTES: usize = 16 << 20;
+
+pub(crate) struct Matcher {
+    /// `[state, byte]` to `[state, _]`.
+    edges: PairTable,
+    states: Vec<State>,
+    /// `[byte]`: whether some text starts with it.
+    starts: [bool; 256],
+    lengths: Vec<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct State {
+    depth: u32,
+    /// The state of the longest proper suffix that is a prefix of some text.
+    fallback: u32,
+    /// The longest text that ends here, or `NONE`.
+    found: u32,
+}
+
+impl Matcher {
+    /// Of equal texts the first counts; empty ones are never found.
+    pub fn new<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Result<Self, Error> {
+        let total: usize = texts.clone().map(<[u8]>::len).sum();
+        if total > MAX_TOTAL_BYTES {
+            return Err(Error::Unsupported(format!("special tokens of {total} bytes in all")));
+        }
+        let mut edges = PairTable::with_capacity(total);
+        let mut states = vec![State { depth: 0, fallback: ROOT, found: NONE }];
+        let mut starts = [false; 256];
+        let mut lengths = Vec::with_capacity(texts.len());
+        let mut links: Vec<(u32, u8, u32)> = Vec::with_capacity(total);
+        for (number, text) in texts.enumerate() {
+            lengths.push(text.len() as u32);
+            let mut state = ROOT;
+            for &byte in text {
+                state = match edges.get([state, u32::from(byte)]) {
+                    Some([child, _]) => child,
+                    None => {
+                        let child = states.len() as u32;
+                        let depth = states[state as usize].depth + 1;
+                        states.push(State { depth, fallback: ROOT, found: NONE });
+                        edges.insert([state, u32::from(byte)], [child, 0]);
+                        links.push((state, byte, child));
+                        child
+                    }
+                };
+            }
+            if let Some(&first) = text.first() {
+                starts[first as usize] = true;
+                if states[state as usize].found == NONE {
+                    states[state as usize].found = number as u32;
+                }
+            }
+        }
+        // Shallow states first: a fallback is shallower than the state it serves.
+        links.sort_by_key(|&(_, _, child)| states[child as usize].depth);
+        for (parent, byte, child) in links {
+            let mut fallback = ROOT;
+            if parent != ROOT {
+                let mut from = states[parent as usize].fallback;
+                loop {
+                    if let Some([to, _]) = edges.get([from, u32::from(byte)]) {
+                        fallback = to;
+                        break;
+                    }
+                    if from == ROOT {
+                        break;
+                    }
+                    from = states[from as usize].fallback;
+                }
+            }
+            states[child as usize].fallback = fallback;
+            if states[child as usize].found == NONE {
+                states[child as usize].found = states[fallback as usize].found;
+            }
+        }
+        Ok(Matcher { edges, states, starts, lengths })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.states.len() == 1
+    }
+
+    /// The first match at or after `from`, as its start, its end and the number of the text.
+    pub fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize, usize)> {
+        let mut state = ROOT;
+        let mut at = from;
+        let mut best: Option<(usize, usize, usize)> = None;
+        loop {
+            if state == ROOT {
+                if best.is_some() {
+                    return best;
+                }
+                at += text[at..].iter().position(|&b| self.starts[b as usize])?;
+            }
+            let Some(&byte) = text.get(at) else { return best };
+            loop {
+                if let Some([to, _]) = self.edges.get([state, u32::from(byte)]) {
+                    state = to;
+                    break;
+                }
+                if state == ROOT {
+                    break;
+                }
+                state = self.states[state as usize].fallback;
+            }
+            at += 1;
+            let now = self.states[state as usize];
+            if let Some((start, ..)) = best
+                && at - now.depth as usize > start
+            {
+                // Whatever is still under way starts later than what was found.
+                return best;
+            }
+            if now.found != NONE {
+                let start = at - self.lengths[now.found as usize] as usize;
+                if best.is_none_or(|(earliest, ..)| start <= earliest) {
+                    best = Some((start, at, now.found as usize));
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(texts: &[&str], text: &str) -> Vec<String> {
+        let matcher = Matcher::new(texts.iter().map(|t| t.as_bytes())).unwrap();
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some((start, end, number)) = matcher.find(text.as_bytes(), at) {
+            assert_eq!(&text[start..end], texts[number]);
+            found.push(format!("{start}:{}", texts[number]));
+            at = end;
+        }
+        found
+    }
+
+    #[test]
+    fn leftmost_then_longest() {
+        assert_eq!(all(&["a", "ab", "abcd"], "abcxabcd"), ["0:ab", "4:abcd"]);
+        assert_eq!(all(&["bcd", "abx", "c"], "abcd"), ["1:bcd"]);
+        assert_eq!(all(&["he", "she", "hers"], "ushers"), ["1:she"]);
+        assert_eq!(all(&["b", "abc"], "abd abc"), ["1:b", "4:abc"]);
+        assert_eq!(all(&["aaa", "a"], "aaaaa"), ["0:aaa", "3:a", "4:a"]);
+        assert_eq!(all(&["", "x"], "axa"), ["1:x"]);
+        assert_eq!(all(&["abcde", "cdx", "bcdy"], "abcdx"), ["2:cdx"]);
+        assert!(all(&[], "abc").is_empty());
+    }
+
+    #[test]
+    fn agrees_with_a_plain_search() {
+        let texts = ["ab", "ba", "abab", "bb", "aabb", "babb"];
+        for n in 0..4096u32 {
+            let text: String = (0..12).map(|i| if n >> i & 1 == 1 { 'a' } else { 'b' }).collect();
+            let mut expected = Vec::new();
+            let mut at = 0;
+            while at < text.len() {
+                match texts.iter().filter(|t| text[at..].starts_with(**t)).max_by_key(|t| t.len()) {
+                    Some(t) => {
+                        expected.push(format!("{at}:{t}"));
+                        at += t.len();
+                    }
+                    None => at += 1,
+                }
+            }
+            assert_eq!(all(&texts, &text), expected, "{text}");
+        }
+    }
+}

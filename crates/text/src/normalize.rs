@@ -1,0 +1,205 @@
+//! Rewriting a text before it is split: Unicode forms, case, accents, replacements.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use unicode_normalization::{IsNormalized, UnicodeNormalization, char::is_combining_mark, is_nfc_quick};
+
+use crate::charsmap::Charsmap;
+use crate::pattern::{CharSet, ClassMap, Pattern};
+
+/// One rewriting step.
+pub(crate) enum Normalizer {
+    Nfc,
+    Nfd,
+    Nfkc,
+    Nfkd,
+    Lowercase,
+    /// Removes combining marks; follows a decomposition.
+    StripAccents,
+    /// Every match becomes the text.
+    Replace(Pattern, String),
+    /// The text goes before anything that is not empty.
+    Prepend(String),
+    Strip {
+        left: bool,
+        right: bool,
+    },
+    Bert {
+        clean: bool,
+        chinese: bool,
+        strip_accents: bool,
+        lowercase: bool,
+    },
+    /// SentencePiece's own table.
+    Charsmap(Charsmap),
+    /// SentencePiece's treatment of spaces around and between words, in GGUF `t5` vocabularies.
+    Spaces {
+        prefix: bool,
+        merge: bool,
+    },
+}
+
+/// Applies all steps.
+pub(crate) fn normalize<'t>(steps: &[Normalizer], text: &'t str) -> Cow<'t, str> {
+    let mut text = Cow::Borrowed(text);
+    for step in steps {
+        if let Some(changed) = step.apply(&text) {
+            text = Cow::Owned(changed);
+        }
+    }
+    text
+}
+
+impl Normalizer {
+    /// The rewritten text; `None` where it stays as it is.
+    fn apply(&self, text: &str) -> Option<String> {
+        match self {
+            Normalizer::Nfc if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes => None,
+            Normalizer::Nfc => Some(text.nfc().collect()),
+            Normalizer::Nfd | Normalizer::Nfkc | Normalizer::Nfkd | Normalizer::StripAccents if text.is_ascii() => None,
+            Normalizer::Nfd => Some(text.nfd().collect()),
+            Normalizer::Nfkc => Some(text.nfkc().collect()),
+            Normalizer::Nfkd => Some(text.nfkd().collect()),
+            Normalizer::Lowercase => Some(text.chars().flat_map(char::to_lowercase).collect()),
+            Normalizer::StripAccents => Some(text.chars().filter(|&c| !is_combining_mark(c)).collect()),
+            Normalizer::Replace(pattern, with) => replace(pattern, with, text),
+            Normalizer::Prepend(prefix) => (!text.is_empty()).then(|| format!("{prefix}{text}")),
+            Normalizer::Strip { left, right } => {
+                let mut kept = text;
+                if *left {
+                    kept = kept.trim_start();
+                }
+                if *right {
+                    kept = kept.trim_end();
+                }
+                (kept.len() < text.len()).then(|| kept.to_owned())
+            }
+            Normalizer::Bert { clean, chinese, strip_accents, lowercase } => {
+                Some(bert(text, *clean, *chinese, *strip_accents, *lowercase))
+            }
+            Normalizer::Charsmap(map) => Some(map.apply(text)),
+            Normalizer::Spaces { prefix, merge } => Some(spaces(text, *prefix, *merge)),
+        }
+    }
+}
+
+fn replace(pattern: &Pattern, with: &str, text: &str) -> Option<String> {
+    let mut out = String::new();
+    let mut kept = 0;
+    let mut at = 0;
+    while at < text.len() {
+        match pattern.match_at(text, at) {
+            Some(end) => {
+                out.push_str(&text[kept..at]);
+                out.push_str(with);
+                kept = end;
+                at = end;
+            }
+            None => at += text[at..].chars().next().map_or(1, char::len_utf8),
+        }
+    }
+    (kept > 0).then(|| {
+        out.push_str(&text[kept..]);
+        out
+    })
+}
+
+/// Which properties of a character BERT's rules ask for.
+struct BertClasses(ClassMap);
+
+impl BertClasses {
+    fn get() -> &'static BertClasses {
+        static CLASSES: OnceLock<BertClasses> = OnceLock::new();
+        CLASSES.get_or_init(|| {
+            let sets = [r"[\p{Cc}\p{Cf}\p{Cn}\p{Co}]", r"\p{Mn}"].map(|class| CharSet::parse(class, false).ok());
+            let sets: Vec<CharSet> = sets.into_iter().flatten().collect();
+            // Cannot fail: two fixed classes. Without them nothing is dropped.
+            BertClasses(ClassMap::new(&sets).unwrap_or_else(|_| ClassMap::trivial()))
+        })
+    }
+
+    fn is_control(&self, c: char) -> bool {
+        !matches!(c, '\t' | '\n' | '\r') && self.0.in_set(self.0.class_of(c) as usize, 0)
+    }
+
+    fn is_mark(&self, c: char) -> bool {
+        self.0.in_set(self.0.class_of(c) as usize, 1)
+    }
+}
+
+fn is_chinese(c: char) -> bool {
+    matches!(c as u32, 0x4e00..=0x9fff | 0x3400..=0x4dbf | 0x20000..=0x2a6df | 0x2a700..=0x2b73f | 0x2b740..=0x2b81f
+        | 0x2b920..=0x2ceaf | 0xf900..=0xfaff | 0x2f800..=0x2fa1f)
+}
+
+fn bert(text: &str, clean: bool, chinese: bool, strip_accents: bool, lowercase: bool) -> String {
+    let classes = BertClasses::get();
+    let mut spaced = String::with_capacity(text.len());
+    for c in text.chars() {
+        if clean && (c == '\0' || c == '\u{fffd}' || classes.is_control(c)) {
+            continue;
+        }
+        if clean && c.is_whitespace() {
+            spaced.push(' ');
+        } else if chinese && is_chinese(c) {
+            spaced.extend([' ', c, ' ']);
+        } else {
+            spaced.push(c);
+        }
+    }
+    if strip_accents && !spaced.is_ascii() {
+        spaced = spaced.nfd().filter(|&c| !classes.is_mark(c)).collect();
+    }
+    if lowercase { spaced.chars().flat_map(char::to_lowercase).collect() } else { spaced }
+}
+
+fn spaces(text: &str, prefix: bool, merge: bool) -> String {
+    let mut out = String::with_capacity(text.len() + 3);
+    let mut in_word = false;
+    let mut prefixed = false;
+    for c in text.chars() {
+        if c != ' ' {
+            if !in_word && (merge || prefix && !prefixed) {
+                out.push('▁');
+                prefixed = true;
+            }
+            in_word = true;
+            out.push(c);
+        } else {
+            in_word = false;
+            if !merge {
+                out.push('▁');
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_do_what_they_are_called() {
+        let replace = |pattern, with: &str| Normalizer::Replace(Pattern::new(pattern).unwrap(), with.to_owned());
+        let bert = Normalizer::Bert { clean: true, chinese: true, strip_accents: true, lowercase: true };
+        for (step, text, expected) in [
+            (Normalizer::Nfc, "e\u{301}", "é"),
+            (Normalizer::Nfd, "é", "e\u{301}"),
+            (Normalizer::Nfkc, "ﬁ①", "fi1"),
+            (Normalizer::Lowercase, "ÄΣİ", "äσi\u{307}"),
+            (Normalizer::StripAccents, "e\u{301}a", "ea"),
+            (replace(" ", "▁"), "a b ", "a▁b▁"),
+            (replace(" {2,}", " "), "a   b c", "a b c"),
+            (Normalizer::Prepend("▁".into()), "a", "▁a"),
+            (Normalizer::Prepend("▁".into()), "", ""),
+            (Normalizer::Strip { left: true, right: false }, " a ", "a "),
+            (bert, "Ça\tva 中国\0\u{200b}!", "ca va  中  国 !"),
+            (Normalizer::Spaces { prefix: true, merge: true }, "  a  b ", "▁a▁b"),
+            (Normalizer::Spaces { prefix: true, merge: false }, "a  b ", "▁a▁▁b▁"),
+        ] {
+            assert_eq!(normalize(&[step], text), expected, "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! The tokenizer: text to token ids and back.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::added::{AddedTokens, Fragment};
+use crate::bpe::Bpe;
+use crate::merge::Symbols;
+use crate::normalize::{Normalizer, normalize};
+use crate::split::{Step, split};
+use crate::spm::Spm;
+use crate::stream::Detokenizer;
+use crate::unigram::Unigram;
+use crate::vocab::{TokenKind, Vocab};
+use crate::wordpiece::WordPiece;
+
+/// How [`Tokenizer::encode`] treats special tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Encode {
+    /// Put the tokens that the vocabulary wants around a text (BOS, EOS, CLS, SEP).
+    pub add_special: bool,
+    /// Read special tokens written in the text as such; off, their text is ordinary text. Chat prompts need it on,
+    /// text from a user wants it off.
+    pub parse_special: bool,
+}
+
+/// How a word becomes tokens.
+pub(crate) enum Model {
+    Bpe(Bpe),
+    Spm(Spm),
+    WordPiece(WordPiece),
+    Unigram(Unigram),
+}
+
+/// How tokens become text, beyond putting their bytes in a row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Decode {
+    /// Encoding puts a space before the text: take it away again.
+    pub strip_leading_space: bool,
+    /// Remove the spaces that WordPiece leaves before punctuation.
+    pub clean_up: bool,
+}
+
+/// The tokens with a role.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Roles {
+    pub bos: Option<u32>,
+    pub eos: Option<u32>,
+    pub unknown: Option<u32>,
+    pub pad: Option<u32>,
+    pub mask: Option<u32>,
+    /// After any of these a model has nothing more to say.
+    pub end_of_generation: Vec<u32>,
+}
+
+pub(crate) struct Inner {
+    pub vocab: Vocab,
+    /// Found in the text as given.
+    pub added: AddedTokens,
+    /// Found in the normalized text.
+    pub added_normalized: AddedTokens,
+    pub normalizers: Vec<Normalizer>,
+    pub steps: Vec<Step>,
+    pub model: Model,
+    pub before: Vec<u32>,
+    pub after: Vec<u32>,
+    pub roles: Roles,
+    pub decode: Decode,
+}
+
+/// A vocabulary and the rules that turn text into its tokens. Cloning shares it.
+#[derive(Clone)]
+pub struct Tokenizer {
+    inner: Arc<Inner>,
+}
+
+/// Words longer than this are cut, so that positions fit 32 bits and memory stays bounded.
+const MAX_WORD_BYTES: usize = 1 << 30;
+
+impl Tokenizer {
+    pub(crate) fn from_inner(inner: Inner) -> Self {
+        Tokenizer { inner: Arc::new(inner) }
+    }
+
+    /// The token ids of `text`.
+    pub fn encode(&self, text: &str, options: Encode) -> Vec<u32> {
+        let inner = &*self.inner;
+        let mut out = Vec::with_capacity(text.len() / 4 + 2);
+        let mut symbols = Symbols::default();
+        if options.add_special {
+            out.extend_from_slice(&inner.before);
+        }
+        let mut first = true;
+        inner.added.split(text, options.parse_special, |fragment| {
+            match fragment {
+                Fragment::Token(id) => out.push(id),
+                Fragment::Text(raw) => inner.encode_text(raw, first, options.parse_special, &mut symbols, &mut out),
+            }
+            first = false;
+        });
+        if options.add_special {
+            out.extend_from_slice(&inner.after);
+        }
+        out
+    }
+
+    /// The text of `ids`. Bytes that are not UTF-8 become U+FFFD, ids outside the vocabulary nothing.
+    pub fn decode(&self, ids: &[u32], skip_special: bool) -> String {
+        let mut stream = self.stream().keep_special(!skip_special);
+        let mut text = String::new();
+        for &id in ids {
+            stream.push_to(id, &mut text);
+        }
+        stream.flush_to(&mut text);
+        if self.inner.decode.clean_up { clean_up(&text) } else { text }
+    }
+
+    /// Turns ids into text one at a time, from the start of a text. Special tokens are skipped.
+    pub fn stream(&self) -> Detokenizer {
+        Detokenizer::new(self.inner.clone(), true)
+    }
+
+    /// As [`Self::stream`], for ids that go on after a text: a space in front of the first word is kept.
+    pub fn stream_continuation(&self) -> Detokenizer {
+        Detokenizer::new(self.inner.clone(), false)
+    }
+
+    /// How many ids there are: every id is below it.
+    pub fn vocab_size(&self) -> usize {
+        self.inner.vocab.len()
+    }
+
+    /// The token as the vocabulary writes it; `None` outside the vocabulary.
+    pub fn token_text(&self, id: u32) -> Option<&str> {
+        self.inner.vocab.text(id)
+    }
+
+    /// The bytes the token stands for, which need not be whole characters; empty outside the vocabulary.
+    pub fn token_bytes(&self, id: u32) -> &[u8] {
+        self.inner.vocab.piece(id)
+    }
+
+    /// The id of the token that the vocabulary writes as `text`.
+    pub fn id_of(&self, text: &str) -> Option<u32> {
+        self.inner.vocab.id(text.as_bytes())
+    }
+
+    pub fn kind(&self, id: u32) -> TokenKind {
+        self.inner.vocab.kind(id)
+    }
+
+    /// Whether the token marks structure and is not text.
+    pub fn is_special(&self, id: u32) -> bool {
+        self.kind(id).is_special()
+    }
+
+    pub fn bos(&self) -> Option<u32> {
+        self.inner.roles.bos
+    }
+
+    pub fn eos(&self) -> Option<u32> {
+        self.inner.roles.eos
+    }
+
+    pub fn unknown(&self) -> Option<u32> {
+        self.inner.roles.unknown
+    }
+
+    pub fn pad(&self) -> Option<u32> {
+        self.inner.roles.pad
+    }
+
+    pub fn mask(&self) -> Option<u32> {
+        self.inner.roles.mask
+    }
+
+    /// Whether `encode` with `add_special` starts with [`Self::bos`].
+    pub fn adds_bos(&self) -> bool {
+        self.bos().is_some_and(|bos| self.inner.before.first() == Some(&bos))
+    }
+
+    /// The tokens after which generation stops: EOS, and the ends of turns that the vocabulary has.
+    pub fn end_of_generation(&self) -> &[u32] {
+        &self.inner.roles.end_of_generation
+    }
+}
+
+impl Inner {
+    fn encode_text(&self, raw: &str, first: bool, parse_special: bool, symbols: &mut Symbols, out: &mut Vec<u32>) {
+        let text: Cow<'_, str> = normalize(&self.normalizers, raw);
+        let mut start = first;
+        self.added_normalized.split(&text, parse_special, |fragment| {
+            match fragment {
+                Fragment::Token(id) => out.push(id),
+                Fragment::Text(piece) => {
+                    split(&self.steps, piece, start, &mut |word| self.encode_word(word, symbols, out));
+                }
+            }
+            start = false;
+        });
+    }
+
+    #[inline]
+    fn encode_word(&self, word: &str, symbols: &mut Symbols, out: &mut Vec<u32>) {
+        if word.len() > MAX_WORD_BYTES {
+            let (head, tail) = word.split_at(word.floor_char_boundary(MAX_WORD_BYTES));
+            self.encode_word(head, symbols, out);
+            return self.encode_word(tail, symbols, out);
+        }
+        match &self.model {
+            Model::Bpe(model) => model.encode(&self.vocab, word, symbols, out),
+            Model::Spm(model) => model.encode(&self.vocab, word, symbols, out),
+            Model::WordPiece(model) => model.encode(&self.vocab, word, out),
+            Model::Unigram(model) => model.encode(&self.vocab, word, out),
+        }
+    }
+}
+
+fn clean_up(text: &str) -> String {
+    const REPLACEMENTS: [(&str, &str); 10] = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    REPLACEMENTS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+}
