@@ -51,8 +51,8 @@ impl Levels for Uneven {
     }
 
     fn trials(&self) -> impl Iterator<Item = f32> {
-        let low = (-10..=20).map(|t| f32::from(TABLE[0]) - 2.0 * t as f32);
-        let high = (-10..=20).map(|t| f32::from(TABLE[15]) + 2.0 * t as f32);
+        let low = (-3..=7).map(|t| f32::from(TABLE[0]) - 5.0 * t as f32);
+        let high = (-3..=7).map(|t| f32::from(TABLE[15]) + 5.0 * t as f32);
         low.chain(high)
     }
 }

@@ -99,9 +99,11 @@ pub struct Format {
     pub side_bytes: usize,
     /// What the scale and bias planes are stored in; `None` for one-plane formats.
     pub side: Option<DType>,
-    /// Whole blocks to f32: `out.len()` is a multiple of `block`.
+    /// Whole blocks to f32: `out.len()` is a multiple of `block`. Any bytes decode to something;
+    /// where the planes are short, the rest of `out` is left alone.
     pub decode: fn(Planes<'_>, &mut [f32]),
-    /// f32 to whole blocks, where we can write the format.
+    /// f32 to whole blocks, where we can write the format. Quantized formats take NaN for 0 and
+    /// clamp to the range of f16, so that what they write is finite.
     pub encode: Option<fn(&[f32], PlanesMut<'_>)>,
     /// One block to integers; `None` for formats that are not quantized.
     pub unpack: Option<fn(Planes<'_>, &mut Unpacked)>,

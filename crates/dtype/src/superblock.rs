@@ -4,8 +4,12 @@
 //! squares. The block's scale (and minimum) then follow, the sub-blocks' integers are chosen
 //! among their neighbours by the error they really cause, and the block's scale is corrected by
 //! least squares again, until nothing improves.
+//!
+//! Errors are plain squares: with no activations to go by, no weighting by magnitude that was
+//! tried brought a model closer to its unquantized self across the formats.
 
 use crate::MAX_BLOCK;
+use crate::block::{furthest, range, reciprocal};
 use half::f16;
 
 /// Below this a sub-block counts as all zero; scales would be lost in f16 long before.
@@ -67,11 +71,10 @@ pub(crate) fn symmetric<const SUB: usize>(values: &[f32], levels: &impl Levels, 
     for (ideal, x) in ideal.iter_mut().zip(subs) {
         *ideal = fit_scale(x, levels);
     }
-    let furthest = crate::block::furthest(&ideal);
     let mut best = Symmetric { d: 0.0, scale: [0; 16], q: [0; MAX_BLOCK] };
     let mut best_error = f32::INFINITY;
-    let mut d = to_f16(-furthest / steps);
-    let mut center = ideal.map(|s| s * crate::block::reciprocal(d));
+    let mut d = to_f16(-furthest(&ideal) / steps);
+    let mut center = ideal.map(|s| s * reciprocal(d));
     for _ in 0..=ROUNDS {
         if d == 0.0 {
             break;
@@ -80,12 +83,11 @@ pub(crate) fn symmetric<const SUB: usize>(values: &[f32], levels: &impl Levels, 
         let (mut error, mut xa, mut aa) = (0.0, 0.0, 0.0);
         let (q, _) = trial.q.as_chunks_mut::<SUB>();
         for (s, x) in subs.iter().enumerate() {
-            let w = weights(x);
             let near = round(center[s]);
             let mut least = f32::INFINITY;
             for step in [0.0, -1.0, 1.0] {
                 let scale = (near + step).clamp(-steps, steps - 1.0);
-                let (e, level) = quantize(x, &w, levels, d * scale);
+                let (e, level) = quantize(x, levels, d * scale);
                 if e < least {
                     least = e;
                     center[s] = scale;
@@ -95,8 +97,8 @@ pub(crate) fn symmetric<const SUB: usize>(values: &[f32], levels: &impl Levels, 
             }
             error += least;
             let scale = f32::from(trial.scale[s]);
-            xa += sum::<SUB>(|i| w[i] * x[i] * scale * f32::from(q[s][i]));
-            aa += sum::<SUB>(|i| w[i] * (scale * f32::from(q[s][i])).powi(2));
+            xa += sum::<SUB>(|i| x[i] * scale * f32::from(q[s][i]));
+            aa += sum::<SUB>(|i| (scale * f32::from(q[s][i])).powi(2));
         }
         if error >= best_error {
             break;
@@ -115,7 +117,7 @@ pub(crate) fn symmetric<const SUB: usize>(values: &[f32], levels: &impl Levels, 
 pub(crate) fn single<const N: usize>(values: &[f32], levels: &impl Levels) -> (f32, [i8; N]) {
     let Some(x) = values.first_chunk::<N>() else { return (0.0, [0; N]) };
     let d = to_f16(fit_scale(x, levels));
-    let (_, level) = quantize(x, &[1.0; N], levels, d);
+    let (_, level) = quantize(x, levels, d);
     (d, level.map(|l| l as i8))
 }
 
@@ -126,9 +128,9 @@ pub(crate) fn affine<const SUB: usize>(values: &[f32], most: f32, steps: f32) ->
     for (s, x) in subs.iter().enumerate() {
         (scales[s], mins[s]) = fit_affine(x, most);
     }
-    let mut d = to_f16(crate::block::furthest(&scales) / steps);
-    let mut dmin = to_f16(crate::block::furthest(&mins) / steps);
-    let (inverse, min_inverse) = (crate::block::reciprocal(d), crate::block::reciprocal(dmin));
+    let mut d = to_f16(furthest(&scales) / steps);
+    let mut dmin = to_f16(furthest(&mins) / steps);
+    let (inverse, min_inverse) = (reciprocal(d), reciprocal(dmin));
     let (mut scales, mut mins) = (scales.map(|s| s * inverse), mins.map(|m| m * min_inverse));
     let mut best = Affine { d: 0.0, dmin: 0.0, scale: [0; 16], min: [0; 16], q: [0; MAX_BLOCK] };
     let mut best_error = f32::INFINITY;
@@ -137,14 +139,13 @@ pub(crate) fn affine<const SUB: usize>(values: &[f32], most: f32, steps: f32) ->
         let (mut error, mut normal) = (0.0, Normal::default());
         let (q, _) = trial.q.as_chunks_mut::<SUB>();
         for (s, x) in subs.iter().enumerate() {
-            let w = weights(x);
             let (near, near_min) = (round(scales[s]), round(mins[s]));
             let mut least = f32::INFINITY;
             for step in [0.0, -1.0, 1.0] {
                 for min_step in [0.0, -1.0, 1.0] {
                     let scale = (near + step).clamp(0.0, steps);
                     let min = (near_min + min_step).clamp(0.0, steps);
-                    let (e, level) = quantize_affine(x, &w, most, d * scale, -dmin * min);
+                    let (e, level) = quantize_affine(x, most, d * scale, -dmin * min);
                     if e < least {
                         least = e;
                         (scales[s], mins[s]) = (scale, min);
@@ -154,7 +155,7 @@ pub(crate) fn affine<const SUB: usize>(values: &[f32], most: f32, steps: f32) ->
             }
             (trial.scale[s], trial.min[s]) = (scales[s] as u8, mins[s] as u8);
             error += least;
-            normal.add(x, &w, |i| scales[s] * f32::from(q[s][i]), -mins[s]);
+            normal.add(x, |i| scales[s] * f32::from(q[s][i]), -mins[s]);
         }
         if error >= best_error {
             break;
@@ -163,7 +164,7 @@ pub(crate) fn affine<const SUB: usize>(values: &[f32], most: f32, steps: f32) ->
         best = trial;
         let Some((new_d, new_dmin)) = normal.solve() else { break };
         (d, dmin) = (to_f16(new_d), to_f16(new_dmin));
-        if d < 0.0 || dmin < 0.0 || (d, dmin) == (best.d, best.dmin) {
+        if (d, dmin) == (best.d, best.dmin) {
             break;
         }
     }
@@ -172,17 +173,16 @@ pub(crate) fn affine<const SUB: usize>(values: &[f32], most: f32, steps: f32) ->
 
 /// The least-squares scale of the best trial.
 fn fit_scale<const N: usize>(x: &[f32; N], levels: &impl Levels) -> f32 {
-    let w = weights(x);
-    let furthest = crate::block::furthest(x);
-    if furthest.abs() < TINY {
+    let far = furthest(x);
+    if far.abs() < TINY {
         return 0.0;
     }
-    let (mut best, mut best_gain) = (furthest / levels.lowest(), 0.0);
+    let (mut best, mut best_gain) = (far / levels.lowest(), 0.0);
     for top in levels.trials() {
-        let inverse = top / furthest;
+        let inverse = top / far;
         let q: [f32; N] = std::array::from_fn(|i| levels.nearest(x[i] * inverse));
-        let xq = sum::<N>(|i| w[i] * x[i] * q[i]);
-        let qq = sum::<N>(|i| w[i] * q[i] * q[i]);
+        let xq = sum::<N>(|i| x[i] * q[i]);
+        let qq = sum::<N>(|i| q[i] * q[i]);
         // With the least-squares scale the error falls by xq^2 / qq.
         if qq > 0.0 && xq * xq > best_gain * qq {
             best = xq / qq;
@@ -194,8 +194,7 @@ fn fit_scale<const N: usize>(x: &[f32; N], levels: &impl Levels) -> f32 {
 
 /// The scale and the minimum (not negative, to be subtracted) of the best trial.
 fn fit_affine<const N: usize>(x: &[f32; N], most: f32) -> (f32, f32) {
-    let w = weights(x);
-    let (min, max) = crate::block::range(x);
+    let (min, max) = range(x);
     let min = min.min(0.0);
     if max - min < TINY {
         return (0.0, -min);
@@ -205,9 +204,9 @@ fn fit_affine<const N: usize>(x: &[f32; N], most: f32) -> (f32, f32) {
         let inverse = (most + 0.1 * t as f32) / (max - min);
         let q: [f32; N] = std::array::from_fn(|i| round((x[i] - min) * inverse).clamp(0.0, most));
         let mut normal = Normal::default();
-        normal.add(x, &w, |i| q[i], -1.0);
+        normal.add(x, |i| q[i], -1.0);
         let Some((scale, min)) = normal.solve() else { continue };
-        let (error, _) = quantize_affine(x, &w, most, scale, -min);
+        let (error, _) = quantize_affine(x, most, scale, -min);
         if error < best_error {
             best = (scale, min);
             best_error = error;
@@ -216,7 +215,7 @@ fn fit_affine<const N: usize>(x: &[f32; N], most: f32) -> (f32, f32) {
     best
 }
 
-/// Sums for fitting `x` by `u * a + v * b`, weighted, with `v >= 0`.
+/// Sums for fitting `x` by `u * a + v * b` with `u > 0` and `v >= 0`.
 #[derive(Default)]
 struct Normal {
     xa: f32,
@@ -227,51 +226,38 @@ struct Normal {
 }
 
 impl Normal {
-    fn add<const N: usize>(&mut self, x: &[f32; N], w: &[f32; N], a: impl Fn(usize) -> f32, b: f32) {
-        self.xa += sum::<N>(|i| w[i] * x[i] * a(i));
-        self.aa += sum::<N>(|i| w[i] * a(i) * a(i));
-        self.ab += b * sum::<N>(|i| w[i] * a(i));
-        self.xb += b * sum::<N>(|i| w[i] * x[i]);
-        self.bb += b * b * sum::<N>(|i| w[i]);
+    fn add<const N: usize>(&mut self, x: &[f32; N], a: impl Fn(usize) -> f32, b: f32) {
+        self.xa += sum::<N>(|i| x[i] * a(i));
+        self.aa += sum::<N>(|i| a(i) * a(i));
+        self.ab += b * sum::<N>(&a);
+        self.xb += b * sum::<N>(|i| x[i]);
+        self.bb += b * b * N as f32;
     }
 
     fn solve(&self) -> Option<(f32, f32)> {
         let det = self.aa * self.bb - self.ab * self.ab;
         let (u, v) = ((self.xa * self.bb - self.xb * self.ab) / det, (self.xb * self.aa - self.xa * self.ab) / det);
-        if det > 0.0 && v >= 0.0 {
-            return Some((u, v));
-        }
-        (self.aa > 0.0).then(|| (self.xa / self.aa, 0.0))
+        let (u, v) = if det > 0.0 && v >= 0.0 { (u, v) } else { (self.xa / self.aa, 0.0) };
+        (u.is_finite() && u > 0.0).then_some((u, v))
     }
 }
 
-/// The levels nearest to `x / scale`, and their weighted squared error.
+/// The levels nearest to `x / scale`, and their squared error.
 #[inline(always)]
-fn quantize<const N: usize>(x: &[f32; N], w: &[f32; N], levels: &impl Levels, scale: f32) -> (f32, [f32; N]) {
-    let inverse = crate::block::reciprocal(scale);
+fn quantize<const N: usize>(x: &[f32; N], levels: &impl Levels, scale: f32) -> (f32, [f32; N]) {
+    let inverse = reciprocal(scale);
     let level: [f32; N] = std::array::from_fn(|i| levels.nearest(x[i] * inverse));
-    let error = sum::<N>(|i| w[i] * (scale * level[i] - x[i]) * (scale * level[i] - x[i]));
+    let error = sum::<N>(|i| (scale * level[i] - x[i]).powi(2));
     (error, level)
 }
 
-/// The integers nearest to `(x - offset) / scale`, and their weighted squared error.
+/// The integers nearest to `(x - offset) / scale`, and their squared error.
 #[inline(always)]
-fn quantize_affine<const N: usize>(x: &[f32; N], w: &[f32; N], most: f32, scale: f32, offset: f32) -> (f32, [f32; N]) {
-    let inverse = crate::block::reciprocal(scale);
+fn quantize_affine<const N: usize>(x: &[f32; N], most: f32, scale: f32, offset: f32) -> (f32, [f32; N]) {
+    let inverse = reciprocal(scale);
     let q: [f32; N] = std::array::from_fn(|i| round((x[i] - offset) * inverse).clamp(0.0, most));
-    let error = sum::<N>(|i| {
-        let e = scale * q[i] + offset - x[i];
-        w[i] * e * e
-    });
+    let error = sum::<N>(|i| (scale * q[i] + offset - x[i]).powi(2));
     (error, q)
-}
-
-/// How much a value's error counts.
-#[inline(always)]
-fn weights<const N: usize>(x: &[f32; N]) -> [f32; N] {
-    let mode: f32 = 1.0;
-    let sigma = (sum::<N>(|i| x[i] * x[i]) / N as f32).sqrt();
-    std::array::from_fn(|i| mode * sigma + x[i].abs())
 }
 
 /// To the nearest integer, ties to even, for `|v| < 2^22`; vectorizes on every target.
