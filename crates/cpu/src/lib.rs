@@ -1,6 +1,18 @@
 //! The CPU backend: a thread pool that walks bound records, and the kernels they name.
+//!
+//! `Cpu::bind` chooses a kernel for every op of a program, `Memory` holds what the records address,
+//! `Cpu::ready` checks the one against the other, and `Cpu::replay` runs it, as often as asked.
 
+pub mod backend;
+pub mod context;
 pub mod kernels;
 pub mod level;
+pub mod memory;
+pub mod pool;
+pub mod ready;
+pub mod simd;
 
-pub use level::Level;
+pub use backend::{Cpu, Error, Options, ReplayError};
+pub use level::{Level, LevelError};
+pub use memory::{FileBytes, KvPool, Memory, MemoryError, MemoryPlan};
+pub use ready::{Ready, Unready};

@@ -1,3 +1,155 @@
-//! Kernels, one folder per category.
+//! Kernels, one folder per category, and the table that `bind` chooses from.
+//!
+//! A kernel body is written once over [`crate::simd::Simd`]; [`levels`] makes one table row of it
+//! per level. See `docs/adding-a-kernel.md`.
 
+mod activation;
+mod attention;
+mod common;
+mod convert;
+mod embedding;
+mod kv_cache;
 pub mod matmul;
+mod norm;
+mod rope;
+mod sampling;
+
+use crate::context::Context;
+use crate::level::Level;
+use crate::pool::Lane;
+use akunu_plan::op::OpKind;
+use akunu_plan::record::Record;
+use matmul::dots::DotsFn;
+use std::sync::LazyLock;
+
+/// One worker's part of one record.
+///
+/// # Safety
+/// The context was made for records checked against its memory, this record among them; the
+/// machine has the row's level; and every lane of the record's kernel runs before what depends on it.
+pub type Kernel = unsafe fn(&Record, &Context<'_>, Lane);
+
+/// One row of the kernel table.
+pub struct KernelRow {
+    pub name: String,
+    pub op: OpKind,
+    pub level: Level,
+    /// Whether the kernel can run the record: its flags, dtypes and shapes.
+    pub serves: fn(&Record) -> bool,
+    /// Among rows of one level the larger wins: the inner product's level, and whether it was
+    /// written for the weight format.
+    pub preference: (Level, bool),
+    /// The formats the inner product of a matrix product serves; `None`: no such inner product.
+    pub dots: Option<matmul::Inner>,
+    pub run: Kernel,
+}
+
+impl KernelRow {
+    /// Whether the row runs this record at this level.
+    pub fn offers(&self, record: &Record, level: Level) -> bool {
+        record.kind() == Some(self.op)
+            && self.level <= level
+            && (self.serves)(record)
+            && self.dots.as_ref().is_none_or(|inner| inner.serves(record))
+    }
+
+    /// The dot products of a matrix product's row.
+    pub fn dots(&self) -> Option<DotsFn> {
+        self.dots.as_ref().map(|inner| inner.run)
+    }
+}
+
+/// A row whose name is known when the program is compiled.
+pub(crate) struct LeveledRow {
+    pub name: &'static str,
+    pub op: OpKind,
+    pub level: Level,
+    pub serves: fn(&Record) -> bool,
+    pub run: Kernel,
+}
+
+/// The rows of one kernel body at every level: `levels!("norm", OpKind::Norm, serves, body)` is an
+/// array of [`LeveledRow`] whose functions are `body` compiled with the level's instructions.
+/// `body` is `unsafe fn<S: Simd>(S, &Record, &Context, Lane)` and `inline(always)`.
+macro_rules! levels {
+    ($name:literal, $op:expr, $serves:expr, $body:path) => {{
+        use crate::kernels::LeveledRow;
+        use crate::level::Level;
+        use crate::simd::Simd;
+
+        unsafe fn generic(
+            record: &akunu_plan::record::Record,
+            context: &crate::context::Context<'_>,
+            lane: crate::pool::Lane,
+        ) {
+            // SAFETY: every machine has the generic level; the rest is the caller's promise.
+            unsafe { $body(crate::simd::Generic::assume(), record, context, lane) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c")]
+        unsafe fn avx2(
+            record: &akunu_plan::record::Record,
+            context: &crate::context::Context<'_>,
+            lane: crate::pool::Lane,
+        ) {
+            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
+            unsafe { $body(crate::simd::Avx2::assume(), record, context, lane) }
+        }
+
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+        unsafe fn avx512(
+            record: &akunu_plan::record::Record,
+            context: &crate::context::Context<'_>,
+            lane: crate::pool::Lane,
+        ) {
+            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
+            unsafe { $body(crate::simd::Avx512::assume(), record, context, lane) }
+        }
+
+        &[
+            LeveledRow { name: $name, op: $op, level: Level::Generic, serves: $serves, run: generic },
+            #[cfg(target_arch = "x86_64")]
+            LeveledRow { name: $name, op: $op, level: Level::Avx2, serves: $serves, run: avx2 },
+            #[cfg(target_arch = "x86_64")]
+            LeveledRow { name: $name, op: $op, level: Level::Avx512, serves: $serves, run: avx512 },
+        ]
+    }};
+}
+pub(crate) use levels;
+
+/// The kernel table. A record names its row by index; the order is that of this build.
+pub fn table() -> &'static [KernelRow] {
+    static TABLE: LazyLock<Vec<KernelRow>> = LazyLock::new(|| {
+        let categories: &[&[&[LeveledRow]]] = &[
+            &[embedding::EMBED],
+            &[rope::ANGLES],
+            &[norm::NORM],
+            &[convert::QUANTIZE],
+            &[activation::GATED],
+            &[common::ADD, common::GATHER_ROWS],
+            &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY],
+            &[attention::F32, attention::F16, attention::ANY],
+            &[sampling::ARGMAX, sampling::ADVANCE],
+        ];
+        let leveled = categories.iter().copied().flatten().copied().flatten().map(|row| KernelRow {
+            name: format!("{} {}", row.name, row.level),
+            op: row.op,
+            level: row.level,
+            serves: row.serves,
+            preference: (row.level, false),
+            dots: None,
+            run: row.run,
+        });
+        leveled.chain(matmul::rows()).collect()
+    });
+    &TABLE
+}
+
+/// The best row for a record at a level: the highest level, then the preferred, then the first.
+pub fn choose(record: &Record, level: Level) -> Option<u32> {
+    let offered = table().iter().enumerate().filter(|(_, row)| row.offers(record, level));
+    let best = offered.rev().max_by_key(|(_, row)| (row.level, row.preference));
+    best.map(|(index, _)| index as u32)
+}

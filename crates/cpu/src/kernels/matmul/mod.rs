@@ -1,5 +1,51 @@
 //! Matrix products: dot-product tiles per weight format, and the product around them.
 
+--
 pub mod dots;
 pub mod generic;
+mod product;
 pub mod table;
+
+use crate::kernels::KernelRow;
+use akunu_dtype::DType;
+use akunu_plan::op::MatMulParams;
+use akunu_plan::record::{Record, X_IS_Q8};
+use dots::DotsFn;
+use table::{Act, DOTS};
+
+/// The inner part of a matrix product's table row.
+#[derive(Clone, Copy)]
+pub struct Inner {
+    /// The weight format, or `None` for every format that goes with `act`.
+    pub dtype: Option<DType>,
+    pub act: Act,
+    pub run: DotsFn,
+}
+
+impl Inner {
+    /// Whether it multiplies this record's weights with its activations.
+    pub fn serves(&self, record: &Record) -> bool {
+        let Some(dtype) = DType::from_index(record.params::<MatMulParams>().dtype as u8) else { return false };
+        let act = if record.flags & X_IS_Q8 != 0 { Act::Q8 } else { Act::F32 };
+        act == self.act && self.dtype.unwrap_or(dtype) == dtype && (act == Act::F32 || dtype.is_quantized())
+    }
+}
+
+/// Output columns that stay together: whole int8 blocks, and more than one cache line of f32.
+pub const GRAIN: usize = 32;
+
+/// A product around every row of the dot-product table, at its level and above: the epilogue
+/// uses what the machine has even where the dot products do not.
+pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
+    product::PRODUCTS.iter().flat_map(|product| {
+        DOTS.iter().filter(|dots| product.around(dots.level)).map(|dots| KernelRow {
+            name: format!("{} {} {}", product.name, product.level, dots.name),
+            op: product.op,
+            level: product.level.max(dots.level),
+            serves: product::serves,
+            preference: (dots.level, dots.dtype.is_some()),
+            dots: Some(Inner { dtype: dots.dtype, act: dots.act, run: dots.run }),
+            run: product.run,
+        })
+    })
+}

@@ -1,0 +1,263 @@
+//! The backend: chooses kernels once, then walks the records with all workers.
+
+use crate::context::{Context, SCRATCH_BYTES};
+use crate::kernels::{self, matmul};
+use crate::level::{Level, LevelError};
+use crate::memory::{Block, Memory, MemoryError};
+use crate::pool::Pool;
+use crate::ready::{self, Ready, Unready};
+use akunu_dtype::DType;
+use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
+use akunu_plan::op::{Params, Use};
+use akunu_plan::program::{Arg, Op, Program, Store};
+use akunu_plan::record::{BARRIER, PER_OUTPUT, Record, X_IS_Q8, Y_IS_Q8, encode_params};
+use akunu_plan::steps::{KV_BLOCK, StepHeader};
+use bytemuck::Zeroable;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// How to set the backend up; `None` is the machine's own answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    pub threads: Option<usize>,
+    /// Overrides `AKUNU_CPU`.
+    pub level: Option<Level>,
+}
+
+/// Why the backend could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Level(#[from] LevelError),
+    #[error("could not start the worker threads: {0}")]
+    Threads(#[from] std::io::Error),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// Why a submission was refused. Nothing was run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplayError {
+    #[error("the program was made ready for another memory")]
+    OtherMemory,
+    #[error("the step variables' header does not describe this memory's layout")]
+    Header,
+    #[error("the step has {asked} {what}, the program at most {most}")]
+    TooMany { what: &'static str, asked: usize, most: usize },
+    #[error("output {output} asks for row {row} of {rows}")]
+    OutputRow { output: usize, row: usize, rows: usize },
+    #[error("row {row} belongs to sequence {sequence} of {sequences}")]
+    Sequence { row: usize, sequence: usize, sequences: usize },
+    #[error("row {row} would reach position {position}; the context ends at {context}")]
+    ContextFull { row: usize, position: usize, context: usize },
+    #[error("record {index} of {records} was asked for")]
+    NoRecord { index: usize, records: usize },
+}
+
+/// The CPU backend.
+pub struct Cpu {
+    pool: Pool,
+    level: Level,
+    /// `SCRATCH_BYTES` per worker.
+    scratch: Block,
+}
+
+impl Cpu {
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let level = match options.level {
+            Some(level) => level.checked()?,
+            None => Level::from_environment()?,
+        };
+        let pool = Pool::new(options.threads.unwrap_or_else(Pool::default_threads))?;
+        let scratch = Block::zeroed("scratch", pool.workers() * SCRATCH_BYTES)?;
+        Ok(Self { pool, level, scratch })
+    }
+
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    pub fn threads(&self) -> usize {
+        self.pool.workers()
+    }
+
+    /// A kernel's name, by the index records carry.
+    pub fn kernel_name(index: u32) -> &'static str {
+        kernels::table().get(index as usize).map_or("?", |row| &row.name)
+    }
+
+    /// Chooses a kernel for every op and writes the records.
+    pub fn bind(&self, program: &Program) -> Result<Bound, NoKernel> {
+        bind(program, |program, op| {
+            let record = describe(program, op);
+            let kernel = kernels::choose(&record, self.level)
+                .ok_or_else(|| NoKernel { backend: "cpu", op: explain(program, op) })?;
+            let (units, grain) = geometry(op);
+            Ok(Choice { kernel, units, grain })
+        })
+    }
+
+    /// Checks a bound program against the memory it will run in, for up to `rows` rows and
+    /// `outputs` output rows (the program's `max_rows` and `max_outputs`).
+    pub fn ready(&self, bound: Bound, rows: usize, outputs: usize, memory: &Memory) -> Result<Ready, Unready> {
+        ready::check(bound, (rows, outputs), memory, self.level)
+    }
+
+    /// Runs the program `steps` times with nothing in between: `Advance` moves the step variables.
+    pub fn replay(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), ReplayError> {
+        check_steps(ready, memory, steps)?;
+        let kernels = kernels::table();
+        let context = Context::new(memory, kernels, self.scratch.base());
+        let records = &ready.bound.records[..];
+        self.pool.run(&|lane, barrier| {
+            for step in 0..steps {
+                if step > 0 {
+                    barrier.wait();
+                }
+                for record in records {
+                    if record.flags & BARRIER != 0 {
+                        barrier.wait();
+                    }
+                    // SAFETY: `ready` has checked every record against this memory and this
+                    // machine, `check_steps` the step variables; barriers stand where records
+                    // depend on each other, and all lanes pass every record.
+                    unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Runs one record of the program, to look at its result.
+    pub fn replay_one(&mut self, ready: &Ready, memory: &mut Memory, index: usize) -> Result<(), ReplayError> {
+        check_steps(ready, memory, 1)?;
+        let records = ready.bound.records.len();
+        let record = ready.bound.records.get(index).ok_or(ReplayError::NoRecord { index, records })?;
+        let kernels = kernels::table();
+        let context = Context::new(memory, kernels, self.scratch.base());
+        self.pool.run(&|lane, _| {
+            // SAFETY: as in `replay`; a record alone has nothing to wait for.
+            unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
+        });
+        Ok(())
+    }
+
+    /// One step with a barrier after every record: the nanoseconds each took, barrier included.
+    pub fn replay_timed(&mut self, ready: &Ready, memory: &mut Memory) -> Result<Vec<u64>, ReplayError> {
+        check_steps(ready, memory, 1)?;
+        let kernels = kernels::table();
+        let context = Context::new(memory, kernels, self.scratch.base());
+        let records = &ready.bound.records[..];
+        let times: Vec<AtomicU64> = records.iter().map(|_| AtomicU64::new(0)).collect();
+        self.pool.run(&|lane, barrier| {
+            barrier.wait();
+            let mut last = Instant::now();
+            for (record, time) in records.iter().zip(&times) {
+                // SAFETY: as in `replay`, with a barrier between any two records.
+                unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
+                barrier.wait();
+                if lane.index == 0 {
+                    let now = Instant::now();
+                    time.store((now - last).as_nanos() as u64, Ordering::Relaxed);
+                    last = now;
+                }
+            }
+        });
+        Ok(times.into_iter().map(AtomicU64::into_inner).collect())
+    }
+}
+
+/// What kernels are chosen by, as the part of a record that is known before it is written.
+fn describe(program: &Program, op: &Op) -> Record {
+    let mut record = Record { op: op.kind as u32, params: encode_params(&op.params), ..Record::zeroed() };
+    if op.per == akunu_plan::op::Per::Output {
+        record.flags |= PER_OUTPUT;
+    }
+    for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
+        if matches!(arg, Arg::Buffer(id) if program.buffer(*id).store == Store::Q8) {
+            record.flags |= if slot.used == Use::Write { Y_IS_Q8 } else { X_IS_Q8 };
+        }
+    }
+    record
+}
+
+/// The op in words, with the formats and shapes no kernel serves.
+fn explain(program: &Program, op: &Op) -> String {
+    let mut words = op.kind.spec().name.to_string();
+    for arg in op.args {
+        match arg {
+            Arg::Weight(id) => words += &format!(", weight {}", program.weight(id).dtype),
+            Arg::Buffer(id) => {
+                let buffer = program.buffer(id);
+                words += &format!(", {} {:?} {}", buffer.name, buffer.store, buffer.width);
+            }
+            _ => {}
+        }
+    }
+    if let Params::Heads(akunu_plan::op::HeadsParams { kv, head_dim, .. })
+    | Params::Attention(akunu_plan::op::AttentionParams { kv, head_dim, .. }) = op.params
+    {
+        let name = DType::from_index(kv.dtype as u8).map_or("?", |d| d.format().name);
+        words += &format!(", heads of {head_dim}, KV cache {name}");
+    }
+    words
+}
+
+/// Units of work per row and how many stay together. Only products read it; the others cut
+/// their work by the step's rows and the workers there are.
+fn geometry(op: &Op) -> (u32, u32) {
+    match &op.params {
+        Params::MatMul(p) => (p.n, matmul::GRAIN as u32),
+        Params::Heads(p) => (p.heads + p.kv_heads, 1),
+        Params::Attention(p) => (p.heads, 1),
+        Params::ArgMax(p) => (p.slices, 1),
+        _ => (1, 1),
+    }
+}
+
+/// Everything a kernel takes from the step variables, checked once per submission: some
+/// comparisons per row. Block-table entries are checked where they are used.
+fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), ReplayError> {
+    if ready.memory != memory.identity() {
+        return Err(ReplayError::OtherMemory);
+    }
+    let layout = memory.step_layout();
+    let vars = memory.step_vars();
+    let header = vars.header();
+    let (rows, outputs) = (header.rows as usize, header.outputs as usize);
+    let emitted = header.emitted_steps as usize;
+    let expected = StepHeader {
+        rows: header.rows,
+        outputs: header.outputs,
+        emitted_steps: header.emitted_steps,
+        ..layout.header()
+    };
+    if bytemuck::bytes_of(&expected) != bytemuck::bytes_of(&header) {
+        return Err(ReplayError::Header);
+    }
+    let limit =
+        |what, asked, most| if asked <= most { Ok(()) } else { Err(ReplayError::TooMany { what, asked, most }) };
+    limit("rows", rows, ready.rows.min(layout.max_rows))?;
+    limit("outputs", outputs, ready.outputs.min(layout.max_outputs))?;
+    if ready.advances {
+        limit("steps", emitted.saturating_add(steps), layout.max_chain)?;
+    }
+    for (output, &row) in vars.outputs().iter().enumerate() {
+        if row as usize >= rows {
+            return Err(ReplayError::OutputRow { output, row: row as usize, rows });
+        }
+    }
+    let context = layout.table_blocks * KV_BLOCK;
+    for (row, vars) in vars.rows().iter().enumerate() {
+        let sequence = vars.sequence as usize;
+        if sequence >= layout.sequences {
+            return Err(ReplayError::Sequence { row, sequence, sequences: layout.sequences });
+        }
+        let last = if ready.advances { steps.saturating_sub(1) } else { 0 };
+        let position = (vars.position as usize).saturating_add(last);
+        if position >= context {
+            return Err(ReplayError::ContextFull { row, position, context });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,156 @@
+//! What a kernel sees of a replay: resolved addresses, the step's rows, its worker's scratch.
+
+use crate::kernels::KernelRow;
+use crate::memory::{ALIGN, KvPool, Memory, Regions};
+use akunu_plan::op::{KvParams, Per};
+use akunu_plan::record::{Addr, Record};
+use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
+
+/// Scratch memory of every worker, in bytes. Kernels that would need more do not serve the shape.
+pub const SCRATCH_BYTES: usize = 1 << 20;
+
+/// Everything a kernel may touch, for one submission.
+///
+/// Made only by the backend, for records that were checked against the memory (`Ready`) and step
+/// variables that were checked against their layout: so that operands and rows lie inside.
+pub struct Context<'a> {
+    regions: &'a Regions,
+    kernels: &'static [KernelRow],
+    kv: &'a [KvPool],
+    layout: StepLayout,
+    header: *mut StepHeader,
+    row_vars: *mut RowVars,
+    output_rows: *const u32,
+    tables: *const u32,
+    emitted: *mut u32,
+    rows: usize,
+    outputs: usize,
+    scratch: *mut u8,
+}
+
+// SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
+// is separated by barriers, which the records carry where operands overlap; step variables are
+// written by worker 0 in `Advance` alone, which has a barrier before and after it.
+unsafe impl Sync for Context<'_> {}
+
+impl<'a> Context<'a> {
+    /// `scratch` has `SCRATCH_BYTES` for every worker. The step header must have been checked.
+    pub(crate) fn new(memory: &'a mut Memory, kernels: &'static [KernelRow], scratch: *mut u8) -> Self {
+        let header = memory.step_vars().header();
+        let layout = memory.step_layout();
+        let steps = memory.steps().as_mut_ptr().cast::<u8>();
+        Self {
+            kernels,
+            layout,
+            header: steps.cast(),
+            row_vars: steps.wrapping_add(layout.rows_offset()).cast(),
+            output_rows: steps.wrapping_add(layout.outputs_offset()).cast(),
+            tables: steps.wrapping_add(layout.tables_offset()).cast(),
+            emitted: steps.wrapping_add(layout.emitted_offset()).cast(),
+            rows: header.rows as usize,
+            outputs: header.outputs as usize,
+            scratch,
+            kv: memory.kv_pools(),
+            regions: memory.regions(),
+        }
+    }
+
+    /// The record's row of the kernel table.
+    #[inline]
+    pub fn kernel(&self, record: &Record) -> &'static KernelRow {
+        &self.kernels[record.kernel as usize]
+    }
+
+    /// How many rows the record runs over in this step.
+    #[inline]
+    pub fn count(&self, record: &Record) -> usize {
+        match record.per() {
+            Per::Row => self.rows,
+            Per::Output => self.outputs,
+        }
+    }
+
+    /// Null for an operand that is not there.
+    #[inline]
+    pub fn address(&self, at: Addr) -> *mut u8 {
+        self.regions.bases[at.region().0 as usize].wrapping_add(at.offset())
+    }
+
+    /// An operand that is one value for all rows: a weight or a vector.
+    #[inline]
+    pub fn operand(&self, record: &Record, slot: usize) -> *mut u8 {
+        self.address(record.args[slot])
+    }
+
+    /// Row `row` of an activation operand.
+    #[inline]
+    pub fn row(&self, record: &Record, slot: usize, row: usize) -> *mut u8 {
+        self.operand(record, slot).wrapping_add(row * record.strides[slot] as usize)
+    }
+
+    #[inline]
+    pub fn row_vars(&self, row: usize) -> RowVars {
+        debug_assert!(row < self.rows);
+        // SAFETY: the step header was checked: `rows` RowVars lie at `row_vars`.
+        unsafe { *self.row_vars.add(row) }
+    }
+
+    /// Which row the `output`-th row of logits comes from.
+    #[inline]
+    pub fn output_row(&self, output: usize) -> usize {
+        debug_assert!(output < self.outputs);
+        // SAFETY: the step header was checked: `outputs` indices lie at `output_rows`.
+        unsafe { *self.output_rows.add(output) as usize }
+    }
+
+    /// First byte of the KV block that holds positions `index * KV_BLOCK ..` of a sequence, at
+    /// this layer's keys; `None` where the sequence has no block there.
+    #[inline]
+    pub fn kv_block(&self, kv: &KvParams, base: *mut u8, sequence: u32, index: usize) -> Option<*mut u8> {
+        let group = kv.group as usize;
+        let (sequence, tables) = (sequence as usize, self.layout.sequences);
+        if sequence >= tables || index >= self.layout.table_blocks || group >= self.kv.len() {
+            return None;
+        }
+        // SAFETY: sequence and index were just checked against the layout the tables have.
+        let block =
+            unsafe { *self.tables.add((group * tables + sequence) * self.layout.table_blocks + index) } as usize;
+        // NO_BLOCK is larger than any pool.
+        (block < self.kv[group].blocks)
+            .then(|| base.wrapping_add(block * kv.block_bytes as usize + kv.layer_offset as usize))
+    }
+
+    /// Byte offset of a position inside one head of a block.
+    #[inline]
+    pub fn kv_row(kv: &KvParams, head: usize, position: usize) -> usize {
+        head * kv.head_bytes as usize + position % KV_BLOCK * kv.row_bytes as usize
+    }
+
+    /// This worker's scratch memory: `SCRATCH_BYTES`, aligned to a cache line.
+    #[inline]
+    pub fn scratch(&self, worker: usize) -> *mut u8 {
+        self.scratch.wrapping_add(worker * SCRATCH_BYTES)
+    }
+
+    /// Takes one token per output row as the step's choice and moves those rows on.
+    ///
+    /// # Safety
+    /// No other worker uses step variables meanwhile.
+    pub(crate) unsafe fn advance(&self, token: impl Fn(usize) -> u32) {
+        // SAFETY: the header was checked: its rows and outputs fit the layout, output rows are
+        // rows, and `emitted` has room for every step of the submission. Nobody else looks.
+        unsafe {
+            let step = (*self.header).emitted_steps as usize;
+            for output in 0..self.outputs {
+                let token = token(output);
+                *self.emitted.add(step * self.outputs + output) = token;
+                let row = &mut *self.row_vars.add(self.output_row(output));
+                row.token = token;
+                row.position += 1;
+            }
+            (*self.header).emitted_steps += 1;
+        }
+    }
+}
+
+const _: () = assert!(SCRATCH_BYTES.is_multiple_of(ALIGN));

@@ -1,0 +1,165 @@
+//! Attention over the KV cache: online softmax, block after block.
+//!
+//! A unit of work is a tile of queries that see the same keys: some rows of one sequence times
+//! some heads of one KV head. For every block of 64 positions the tile's scores, weights and
+//! weighted values are computed while the block is in cache, so its bytes are read once per tile.
+
+mod tile;
+
+use super::convert::quantize_part;
+use super::{LeveledRow, levels};
+use crate::context::{Context, SCRATCH_BYTES};
+use crate::pool::Lane;
+use crate::simd::Simd;
+use akunu_dtype::DType;
+use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
+use akunu_plan::q8;
+use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::steps::KV_BLOCK;
+use tile::{Decoded, Half, Keys, Single, TILE, Tile};
+
+pub(super) static ANY: &[LeveledRow] = levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>);
+pub(super) static F32: &[LeveledRow] =
+    levels!("attention_kv_f32", OpKind::Attention, |r| serves(r, DType::F32), body::<_, Single>);
+pub(super) static F16: &[LeveledRow] =
+    levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half>);
+
+/// Lanes of the widest level: direct loads of keys need whole vectors of every level.
+const WIDEST: usize = 16;
+
+fn serves_any(record: &Record) -> bool {
+    let p = record.params::<AttentionParams>();
+    let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return false };
+    let d = p.head_dim as usize;
+    record.flags & X_IS_Q8 == 0
+        && (record.flags & Y_IS_Q8 == 0 || d.is_multiple_of(q8::BLOCK))
+        && dtype.format().side_bytes == 0
+        && Tile::bytes(d) <= SCRATCH_BYTES
+}
+
+fn serves(record: &Record, dtype: DType) -> bool {
+    let p = record.params::<AttentionParams>();
+    serves_any(record) && p.kv.dtype == u32::from(dtype.index()) && (p.head_dim as usize).is_multiple_of(WIDEST)
+}
+
+/// How the rows and heads of a record are cut into units.
+struct Cut {
+    rows: usize,
+    /// Rows and heads of one tile, at most; `rows * heads <= TILE`.
+    tile_rows: usize,
+    tile_heads: usize,
+    row_tiles: usize,
+    /// Tiles of the heads that share a KV head.
+    head_tiles: usize,
+}
+
+impl Cut {
+    /// Heads that share a KV head stay together, unless smaller tiles keep the workers busier.
+    fn new(p: &AttentionParams, rows: usize, workers: usize) -> Self {
+        let group = (p.heads / p.kv_heads) as usize;
+        let most = group.min(TILE);
+        let cut = |tile_heads: usize| {
+            let tile_rows = (TILE / tile_heads).clamp(1, rows.max(1));
+            let (row_tiles, head_tiles) = (rows.div_ceil(tile_rows), group.div_ceil(tile_heads));
+            Cut { rows, tile_rows, tile_heads, row_tiles, head_tiles }
+        };
+        // What the busiest worker does: reading keys and values costs about as much as one query.
+        let cost = |c: &Cut| {
+            let units = c.row_tiles * c.head_tiles * p.kv_heads as usize;
+            units.div_ceil(workers) * (c.tile_rows * c.tile_heads + 1)
+        };
+        let mut best = cut(most);
+        for tile_heads in (1..most).rev() {
+            let other = cut(tile_heads);
+            if cost(&other) < cost(&best) {
+                best = other;
+            }
+        }
+        best
+    }
+}
+
+/// `y = softmax(cap(scale * q · Kᵀ) + mask) · V` per head.
+///
+/// Later rows see more, so units go round the workers instead of in runs.
+#[inline(always)]
+unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    let p = record.params::<AttentionParams>();
+    let cut = Cut::new(p, context.count(record), lane.count);
+    let kv_heads = p.kv_heads as usize;
+    let group = (p.heads / p.kv_heads) as usize;
+    for unit in (lane.index..cut.row_tiles * kv_heads * cut.head_tiles).step_by(lane.count) {
+        let (row_tile, rest) = (unit / (kv_heads * cut.head_tiles), unit % (kv_heads * cut.head_tiles));
+        let (kv_head, head_tile) = (rest / cut.head_tiles, rest % cut.head_tiles);
+        let first = kv_head * group + head_tile * cut.tile_heads;
+        let heads = cut.tile_heads.min(kv_head * group + group - first);
+        let mut row = row_tile * cut.tile_rows;
+        let end = cut.rows.min(row + cut.tile_rows);
+        while row < end {
+            // Rows of one sequence at a time: only they see the same keys.
+            let sequence = context.row_vars(row).sequence;
+            let mut rows = 1;
+            while row + rows < end && context.row_vars(row + rows).sequence == sequence {
+                rows += 1;
+            }
+            // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
+            unsafe { attend::<S, K>(s, record, context, lane.index, (row, rows), (first, heads), kv_head) }
+            row += rows;
+        }
+    }
+}
+
+/// One tile: rows of one sequence times heads of one KV head.
+///
+/// # Safety
+/// As [`super::Kernel`]; `rows * heads <= TILE`, all of them the record's.
+#[inline(always)]
+unsafe fn attend<S: Simd, K: Keys>(
+    s: S,
+    record: &Record,
+    context: &Context<'_>,
+    worker: usize,
+    (row, rows): (usize, usize),
+    (head, heads): (usize, usize),
+    kv_head: usize,
+) {
+    let p = record.params::<AttentionParams>();
+    let d = p.head_dim as usize;
+    let sequence = context.row_vars(row).sequence;
+    let kv = context.operand(record, attention::KV);
+    // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`); q rows have `heads * d` values.
+    let mut tile = unsafe { Tile::new(context.scratch(worker), d, rows * heads) };
+    for i in 0..rows {
+        let position = context.row_vars(row + i).position as usize;
+        let seen = if p.window == 0 { 0 } else { (position + 1).saturating_sub(p.window as usize) };
+        let q = context.row(record, attention::Q, row + i).cast::<f32>().cast_const();
+        for j in 0..heads {
+            // SAFETY: head `head + j` of a q row has `d` values.
+            unsafe { tile.set_query(s, i * heads + j, q.add((head + j) * d), p.scale, seen..position + 1) }
+        }
+    }
+    let span = tile.span();
+    for index in span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK) {
+        let Some(block) = context.kv_block(&p.kv, kv, sequence, index) else { continue };
+        let keys = block.wrapping_add(kv_head * p.kv.head_bytes as usize).cast_const();
+        let values = keys.wrapping_add(p.kv.value_offset as usize);
+        // SAFETY: `kv_block` gave a block of the pool, and `ready` has seen that this layer's
+        // heads lie inside one.
+        unsafe { tile.visit::<S, K>(s, p, keys, values, index * KV_BLOCK) }
+    }
+    for i in 0..rows {
+        let y = context.row(record, attention::Y, row + i);
+        for j in 0..heads {
+            let at = (head + j) * d;
+            // SAFETY: a y row has all heads of `d` values; as int8 a head is whole blocks.
+            unsafe {
+                let result = tile.result(s, i * heads + j);
+                if record.flags & Y_IS_Q8 != 0 {
+                    quantize_part(s, result, y, p.heads as usize * d, at, d);
+                } else {
+                    std::ptr::copy_nonoverlapping(result, y.cast::<f32>().add(at), d);
+                }
+            }
+        }
+    }
+}

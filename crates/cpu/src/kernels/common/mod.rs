@@ -1,0 +1,59 @@
+//! Element-wise sums and row gathers.
+
+use super::{LeveledRow, levels};
+use crate::context::Context;
+use crate::pool::Lane;
+use crate::simd::Simd;
+use akunu_plan::op::{ElementParams, OpKind, slots};
+use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
+
+pub(super) static ADD: &[LeveledRow] = levels!("add", OpKind::Add, all_f32, add);
+pub(super) static GATHER_ROWS: &[LeveledRow] = levels!("gather_rows", OpKind::GatherRows, all_f32, gather_rows);
+
+fn all_f32(record: &Record) -> bool {
+    record.flags & (X_IS_Q8 | Y_IS_Q8) == 0
+}
+
+/// Values of a row that stay together.
+const GRAIN: usize = 256;
+
+/// `y = a + scale * b`
+#[inline(always)]
+unsafe fn add<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    use slots::add::{A, B, Y};
+    let p = record.params::<ElementParams>();
+    let dim = p.dim as usize;
+    let groups = dim.div_ceil(GRAIN);
+    let scale = s.splat(p.scale);
+    for unit in lane.share(context.count(record) * groups, 1) {
+        let (row, from) = (unit / groups, unit % groups * GRAIN);
+        let [a, b, y] = [A, B, Y].map(|slot| context.row(record, slot, row).cast::<f32>());
+        let mut at = from;
+        let end = dim.min(from + GRAIN);
+        while at < end {
+            let n = S::LANES.min(end - at);
+            // SAFETY: `at + n <= dim`, the length of all three rows; this worker alone has them.
+            unsafe {
+                let v = s.fma(s.load_first(b.add(at), n), scale, s.load_first(a.add(at), n));
+                s.store_first(y.add(at), v, n);
+            }
+            at += n;
+        }
+    }
+}
+
+/// `y[o] = x[output_row(o)]`
+#[inline(always)]
+unsafe fn gather_rows<S: Simd>(_: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    use slots::gather::{X, Y};
+    let dim = record.params::<ElementParams>().dim as usize;
+    let groups = dim.div_ceil(GRAIN);
+    for unit in lane.share(context.count(record) * groups, 1) {
+        let (output, from) = (unit / groups, unit % groups * GRAIN);
+        let n = GRAIN.min(dim - from);
+        let x = context.row(record, X, context.output_row(output)).cast::<f32>().wrapping_add(from);
+        let y = context.row(record, Y, output).cast::<f32>().wrapping_add(from);
+        // SAFETY: both rows are `dim` long; `ready` has checked that the buffers do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(x, y, n) }
+    }
+}

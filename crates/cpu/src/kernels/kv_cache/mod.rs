@@ -1,0 +1,246 @@
+//! Per-head norm and rotation of queries and keys; keys and values go into the KV cache.
+
+use super::{LeveledRow, levels};
+use crate::context::{Context, SCRATCH_BYTES};
+use crate::pool::Lane;
+use crate::simd::Simd;
+use akunu_dtype::{DType, PlanesMut};
+use akunu_plan::op::{HeadsParams, OpKind, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::heads};
+use akunu_plan::record::Record;
+use akunu_plan::steps::KV_BLOCK;
+use half::f16;
+
+pub(super) static HEADS_ANY: &[LeveledRow] =
+    levels!("heads_kv_any", OpKind::HeadNormRopeKvWrite, serves_any, body::<_, Any>);
+pub(super) static HEADS_F32: &[LeveledRow] =
+    levels!("heads_kv_f32", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F32), body::<_, F32>);
+pub(super) static HEADS_F16: &[LeveledRow] =
+    levels!("heads_kv_f16", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F16), body::<_, F16>);
+
+/// Values of one head that fit a worker's scratch beside its rotation tables.
+const MAX_HEAD: usize = 2048;
+const _: () = assert!(3 * MAX_HEAD * 4 <= SCRATCH_BYTES);
+
+fn serves_any(record: &Record) -> bool {
+    let p = record.params::<HeadsParams>();
+    let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return false };
+    let format = dtype.format();
+    matches!(p.style, ROPE_NONE | ROPE_INTERLEAVED | ROPE_SPLIT_HALF)
+        && p.head_dim as usize <= MAX_HEAD
+        && format.encode.is_some()
+        && format.side_bytes == 0
+}
+
+fn serves(record: &Record, dtype: DType) -> bool {
+    serves_any(record) && record.params::<HeadsParams>().kv.dtype == u32::from(dtype.index())
+}
+
+/// How keys and values are stored.
+trait Stored {
+    /// # Safety
+    /// `from` has `n` values, `to` the bytes of `n` values of `dtype`.
+    unsafe fn put<S: Simd>(s: S, dtype: DType, from: *const f32, to: *mut u8, n: usize);
+}
+
+struct F32;
+struct F16;
+/// Any format that can be encoded, by its row of the format table.
+struct Any;
+
+impl Stored for F32 {
+    #[inline(always)]
+    unsafe fn put<S: Simd>(_: S, _: DType, from: *const f32, to: *mut u8, n: usize) {
+        // SAFETY: the caller's promise; as bytes there is no alignment to keep.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, n * 4) }
+    }
+}
+
+impl Stored for F16 {
+    #[inline(always)]
+    unsafe fn put<S: Simd>(s: S, _: DType, from: *const f32, to: *mut u8, n: usize) {
+        let mut at = 0;
+        // SAFETY: every access ends at or before `n`.
+        unsafe {
+            while at + S::LANES <= n {
+                s.store_f16(to.add(2 * at), s.load(from.add(at)));
+                at += S::LANES;
+            }
+            for i in at..n {
+                to.add(2 * i).cast::<[u8; 2]>().write(f16::from_f32(*from.add(i)).to_le_bytes());
+            }
+        }
+    }
+}
+
+impl Stored for Any {
+    #[inline(always)]
+    unsafe fn put<S: Simd>(_: S, dtype: DType, from: *const f32, to: *mut u8, n: usize) {
+        let (Some(encode), Some(bytes)) = (dtype.format().encode, dtype.row_bytes(n)) else { return };
+        // SAFETY: the caller's promise; this worker alone has this position of this head.
+        let (values, data) =
+            unsafe { (std::slice::from_raw_parts(from, n), std::slice::from_raw_parts_mut(to, bytes)) };
+        encode(values, PlanesMut { data, ..PlanesMut::default() });
+    }
+}
+
+/// Units are (row, head), query heads first, then key/value heads.
+#[inline(always)]
+unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    let p = record.params::<HeadsParams>();
+    let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return };
+    let (q_heads, d) = (p.heads as usize, p.head_dim as usize);
+    let per_row = q_heads + p.kv_heads as usize;
+    let head = context.scratch(lane.index).cast::<f32>();
+    let cos = head.wrapping_add(MAX_HEAD);
+    let sin = cos.wrapping_add(MAX_HEAD);
+    let kv = context.operand(record, heads::KV);
+    let mut tabled = usize::MAX;
+    for unit in lane.share(context.count(record) * per_row, 1) {
+        let (row, index) = (unit / per_row, unit % per_row);
+        // SAFETY: rows of q, k and v have their heads of `d` values, angles `2 * pairs`; scratch
+        // parts have `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
+        unsafe {
+            if p.style != ROPE_NONE && tabled != row {
+                tables(p, context.row(record, heads::ANGLES, row).cast(), cos, sin);
+                tabled = row;
+            }
+            if index < q_heads {
+                let q = context.row(record, heads::Q, row).cast::<f32>().add(index * d);
+                turn(s, record, context, heads::Q_NORM, q, q, (cos, sin));
+                continue;
+            }
+            let index = index - q_heads;
+            let vars = context.row_vars(row);
+            let position = vars.position as usize;
+            let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, position / KV_BLOCK) else { continue };
+            let at = block.add(Context::kv_row(&p.kv, index, position));
+            let k = context.row(record, heads::K, row).cast::<f32>().add(index * d);
+            turn(s, record, context, heads::K_NORM, k, head, (cos, sin));
+            K::put(s, dtype, head, at, d);
+            let v = context.row(record, heads::V, row).cast::<f32>().add(index * d);
+            K::put(s, dtype, v, at.add(p.kv.value_offset as usize), d);
+        }
+    }
+}
+
+/// Angles `[pairs](cos, sin)` as two tables laid out like the values they turn. Where pairs are
+/// neighbours a table has two entries per pair, and the sine carries the sign.
+///
+/// # Safety
+/// `angles` has `2 * pairs` values; the tables have room for a head.
+#[inline(always)]
+unsafe fn tables(p: &HeadsParams, angles: *const f32, cos: *mut f32, sin: *mut f32) {
+    let pairs = p.pairs as usize;
+    // SAFETY: `2 * i + 1 < 2 * pairs <= head_dim`.
+    unsafe {
+        for i in 0..pairs {
+            let (c, w) = (*angles.add(2 * i), *angles.add(2 * i + 1));
+            if p.style == ROPE_INTERLEAVED {
+                *cos.add(2 * i) = c;
+                *cos.add(2 * i + 1) = c;
+                *sin.add(2 * i) = -w;
+                *sin.add(2 * i + 1) = w;
+            } else {
+                *cos.add(i) = c;
+                *sin.add(i) = w;
+            }
+        }
+    }
+}
+
+/// One head, normalized where there is a weight and rotated: `from` to `to`, which may be the same.
+///
+/// # Safety
+/// Both have `head_dim` values and are the same or apart; the tables were filled for the row.
+#[inline(always)]
+unsafe fn turn<S: Simd>(
+    s: S,
+    record: &Record,
+    context: &Context<'_>,
+    norm: usize,
+    from: *const f32,
+    to: *mut f32,
+    (cos, sin): (*const f32, *const f32),
+) {
+    let p = record.params::<HeadsParams>();
+    let d = p.head_dim as usize;
+    // SAFETY: the norm weight has `head_dim` values; `2 * pairs <= head_dim`.
+    unsafe {
+        if !record.args[norm].is_none() {
+            rms(s, from, to, context.operand(record, norm).cast(), d, p.eps);
+        } else if !std::ptr::eq(from, to) {
+            std::ptr::copy_nonoverlapping(from, to, d);
+        }
+        match p.style {
+            ROPE_INTERLEAVED => rotate_neighbours(s, to, cos, sin, 2 * p.pairs as usize),
+            ROPE_SPLIT_HALF => rotate_halves(s, to, cos, sin, p.pairs as usize),
+            _ => {}
+        }
+    }
+}
+
+/// `to = from / rms(from) * weight`
+///
+/// # Safety
+/// All have `d` values.
+#[inline(always)]
+unsafe fn rms<S: Simd>(s: S, from: *const f32, to: *mut f32, weight: *const f32, d: usize, eps: f32) {
+    let mut squares = s.splat(0.0);
+    let mut at = 0;
+    // SAFETY: every access ends at or before `d`.
+    unsafe {
+        while at < d {
+            let n = S::LANES.min(d - at);
+            let v = s.load_first(from.add(at), n);
+            squares = s.fma(v, v, squares);
+            at += n;
+        }
+        let factor = s.splat(1.0 / (s.sum(squares) / d as f32 + eps).sqrt());
+        at = 0;
+        while at < d {
+            let n = S::LANES.min(d - at);
+            let v = s.mul(s.load_first(from.add(at), n), factor);
+            s.store_first(to.add(at), s.mul(v, s.load_first(weight.add(at), n)), n);
+            at += n;
+        }
+    }
+}
+
+/// Values i and i + pairs turn together.
+///
+/// # Safety
+/// `x` has `2 * pairs` values, the tables `pairs`.
+#[inline(always)]
+unsafe fn rotate_halves<S: Simd>(s: S, x: *mut f32, cos: *const f32, sin: *const f32, pairs: usize) {
+    let mut at = 0;
+    while at < pairs {
+        let n = S::LANES.min(pairs - at);
+        // SAFETY: `at + n <= pairs`.
+        unsafe {
+            let (a, b) = (s.load_first(x.add(at), n), s.load_first(x.add(pairs + at), n));
+            let (c, w) = (s.load_first(cos.add(at), n), s.load_first(sin.add(at), n));
+            s.store_first(x.add(at), s.sub(s.mul(a, c), s.mul(b, w)), n);
+            s.store_first(x.add(pairs + at), s.fma(a, w, s.mul(b, c)), n);
+        }
+        at += n;
+    }
+}
+
+/// Values 2i and 2i + 1 turn together.
+///
+/// # Safety
+/// `x` and the tables have `len` values, an even number.
+#[inline(always)]
+unsafe fn rotate_neighbours<S: Simd>(s: S, x: *mut f32, cos: *const f32, sin: *const f32, len: usize) {
+    let mut at = 0;
+    while at < len {
+        let n = S::LANES.min(len - at);
+        // SAFETY: `at + n <= len`; lanes are even in number, so pairs stay in one vector.
+        unsafe {
+            let v = s.load_first(x.add(at), n);
+            let turned = s.mul(s.swap_pairs(v), s.load_first(sin.add(at), n));
+            s.store_first(x.add(at), s.fma(v, s.load_first(cos.add(at), n), turned), n);
+        }
+        at += n;
+    }
+}

@@ -1,0 +1,228 @@
+//! The matrix product around the dot products: split among workers, tiles, and the epilogue.
+//!
+//! A worker owns a range of output columns (rows of W). It goes through them in tiles that stay in
+//! its cache while every tile of activation rows passes by.
+
+use super::dots::{Dots, DotsFn};
+use crate::context::{Context, SCRATCH_BYTES};
+use crate::kernels::activation::{activate, gate, known};
+use crate::kernels::convert::quantize_part;
+use crate::kernels::{Kernel, LeveledRow, levels};
+use crate::level::Level;
+use crate::pool::Lane;
+use crate::simd::Simd;
+use crate::simd::math::soft_cap;
+use akunu_plan::op::{MatMulParams, OpKind, slots};
+use akunu_plan::q8;
+use akunu_plan::record::{Record, Y_IS_Q8};
+
+/// One form of the product, at one level.
+pub(super) struct Product {
+    pub name: &'static str,
+    pub op: OpKind,
+    pub level: Level,
+    pub run: Kernel,
+}
+
+impl Product {
+    /// Whether to offer the product around dot products of this level: at their own and above.
+    pub fn around(&self, dots: Level) -> bool {
+        self.level >= dots.min(Level::Avx512)
+    }
+
+    fn of(row: &LeveledRow) -> Self {
+        Self { name: row.name, op: row.op, level: row.level, run: row.run }
+    }
+}
+
+static MATMUL: &[LeveledRow] = levels!("matmul", OpKind::MatMul, serves, matmul);
+static GATED: &[LeveledRow] = levels!("matmul_gated", OpKind::MatMulGated, serves, matmul_gated);
+
+pub(super) static PRODUCTS: std::sync::LazyLock<Vec<Product>> =
+    std::sync::LazyLock::new(|| MATMUL.iter().chain(GATED).map(Product::of).collect());
+
+pub(super) fn serves(record: &Record) -> bool {
+    let p = record.params::<MatMulParams>();
+    let quantizes = record.flags & Y_IS_Q8 != 0;
+    let gated = record.kind() == Some(OpKind::MatMulGated);
+    known(p.activation) && (!quantizes || gated && (p.n as usize).is_multiple_of(q8::BLOCK))
+}
+
+/// The largest tile of results: activation rows, and values in all.
+const TILE_ROWS: usize = 64;
+const TILE_VALUES: usize = 4096;
+const _: () = assert!(2 * TILE_VALUES * 4 <= SCRATCH_BYTES && TILE_VALUES / TILE_ROWS >= super::GRAIN);
+
+/// Columns of a tile over `rows` rows: whole grains, as many as keep the tile in the first-level
+/// cache.
+fn tile_cols(rows: usize) -> usize {
+    TILE_VALUES / rows.clamp(1, TILE_ROWS) / super::GRAIN * super::GRAIN
+}
+
+/// One weight operand of a record.
+#[derive(Clone, Copy)]
+struct Weights {
+    data: *const u8,
+    scales: *const u8,
+    biases: *const u8,
+}
+
+impl Weights {
+    #[inline(always)]
+    fn of(record: &Record, context: &Context<'_>, slot: usize, planes: usize) -> Self {
+        Self {
+            data: context.operand(record, slot),
+            scales: context.address(record.planes[planes]),
+            biases: context.address(record.planes[planes + 1]),
+        }
+    }
+
+    /// Fills `out[m][n]` with the dot products of activation rows `m0..m0 + rows` and weight rows
+    /// `n0..n0 + cols`, `cols` apart.
+    ///
+    /// # Safety
+    /// The rows and columns are the record's, and `out` has `rows * cols` values.
+    #[inline(always)]
+    unsafe fn dots(
+        self,
+        (record, context, run): (&Record, &Context<'_>, DotsFn),
+        (m0, rows): (usize, usize),
+        (n0, cols): (usize, usize),
+        out: *mut f32,
+    ) {
+        let p = record.params::<MatMulParams>();
+        let (stride, side) = (p.row_bytes as usize, p.side_bytes as usize);
+        let tile = Dots {
+            w: self.data.wrapping_add(n0 * stride),
+            w_scales: self.scales.wrapping_add(n0 * side),
+            w_biases: self.biases.wrapping_add(n0 * side),
+            w_stride: stride,
+            w_side_stride: side,
+            x: context.row(record, slots::matmul::X, m0),
+            x_stride: record.strides[slots::matmul::X] as usize,
+            rows,
+            cols,
+            k: p.k as usize,
+            out,
+            out_stride: cols,
+            dtype: p.dtype as u8,
+        };
+        // SAFETY: `ready` has checked that n weight rows and all activation rows of k values lie
+        // inside their regions, and that the row of the table serves the record on this machine.
+        unsafe { run(&tile) }
+    }
+}
+
+/// `y = residual + cap(scale * activation(x · Wᵀ + bias))`
+#[inline(always)]
+unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    use slots::matmul::{BIAS, RESIDUAL, W, Y};
+    let Some(run) = context.kernel(record).dots() else { return };
+    let p = record.params::<MatMulParams>();
+    let weights = Weights::of(record, context, W, 0);
+    let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
+    let share = lane.share(p.n as usize, record.grain as usize);
+    let count = context.count(record);
+    let most = tile_cols(count);
+    let tile = context.scratch(lane.index).cast::<f32>();
+    for n0 in share.clone().step_by(most) {
+        let cols = most.min(share.end - n0);
+        for m0 in (0..count).step_by(TILE_ROWS) {
+            let rows = TILE_ROWS.min(count - m0);
+            // SAFETY: rows and columns are the record's; the tile fits the scratch. Every row
+            // operand has `n` values, of which this worker alone has `n0..n0 + cols`.
+            unsafe {
+                weights.dots((record, context, run), (m0, rows), (n0, cols), tile);
+                for row in 0..rows {
+                    let dots = tile.add(row * cols);
+                    let y = context.row(record, Y, m0 + row).cast::<f32>().add(n0);
+                    let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n0));
+                    let residual = (!record.args[RESIDUAL].is_none())
+                        .then(|| context.row(record, RESIDUAL, m0 + row).cast::<f32>().cast_const().add(n0));
+                    finish(s, p, dots, bias, residual, y, cols);
+                }
+            }
+        }
+    }
+}
+
+/// The epilogue over `n` values; `residual` may be `y`.
+///
+/// # Safety
+/// Every pointer has `n` values.
+#[inline(always)]
+unsafe fn finish<S: Simd>(
+    s: S,
+    p: &MatMulParams,
+    dots: *mut f32,
+    bias: Option<*const f32>,
+    residual: Option<*const f32>,
+    y: *mut f32,
+    n: usize,
+) {
+    let mut at = 0;
+    // SAFETY: every access ends at or before `n`.
+    unsafe {
+        if let Some(bias) = bias {
+            while at < n {
+                let part = S::LANES.min(n - at);
+                let v = s.add(s.load_first(dots.add(at), part), s.load_first(bias.add(at), part));
+                s.store_first(dots.add(at), v, part);
+                at += part;
+            }
+            at = 0;
+        }
+        activate(s, p.activation, dots, n);
+        let scale = s.splat(p.scale);
+        while at < n {
+            let part = S::LANES.min(n - at);
+            let mut v = s.mul(s.load_first(dots.add(at), part), scale);
+            if p.soft_cap != 0.0 {
+                v = soft_cap(s, v, p.soft_cap);
+            }
+            if let Some(residual) = residual {
+                v = s.add(v, s.load_first(residual.add(at), part));
+            }
+            s.store_first(y.add(at), v, part);
+            at += part;
+        }
+    }
+}
+
+/// `y = activation(x · Wᵀ) * (x · Uᵀ)`, to f32 or to int8 blocks.
+#[inline(always)]
+unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    use slots::gated::{U, W, Y};
+    let Some(run) = context.kernel(record).dots() else { return };
+    let p = record.params::<MatMulParams>();
+    let n = p.n as usize;
+    let (gates, ups) = (Weights::of(record, context, W, 0), Weights::of(record, context, U, 2));
+    let quantizes = record.flags & Y_IS_Q8 != 0;
+    let share = lane.share(n, record.grain as usize);
+    let count = context.count(record);
+    let most = tile_cols(count);
+    let gate_tile = context.scratch(lane.index).cast::<f32>();
+    let up_tile = gate_tile.wrapping_add(TILE_VALUES);
+    for n0 in share.clone().step_by(most) {
+        let cols = most.min(share.end - n0);
+        for m0 in (0..count).step_by(TILE_ROWS) {
+            let rows = TILE_ROWS.min(count - m0);
+            // SAFETY: as in `matmul`; both tiles fit the scratch. An int8 row is cut at whole
+            // blocks, because grain and tile are multiples of one and so is `n`.
+            unsafe {
+                gates.dots((record, context, run), (m0, rows), (n0, cols), gate_tile);
+                ups.dots((record, context, run), (m0, rows), (n0, cols), up_tile);
+                for row in 0..rows {
+                    let (x, u) = (gate_tile.add(row * cols), up_tile.add(row * cols));
+                    let y = context.row(record, Y, m0 + row);
+                    if quantizes {
+                        gate(s, p.activation, x, u, x, cols);
+                        quantize_part(s, x, y, n, n0, cols);
+                    } else {
+                        gate(s, p.activation, x, u, y.cast::<f32>().add(n0), cols);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Memory behind the regions of bound records: the arena, constants, step variables, KV pools and
+//! the mapped model files.
+//!
+//! One `Memory` serves every bound program of one model: they share constants, KV and steps, and
+//! the arena is as large as the largest of them asks for.
+
+use akunu_plan::bind::Bound;
+use akunu_plan::record::{Addr, Region};
+use akunu_plan::steps::{StepLayout, StepVars};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Every base address is a multiple of this: a cache line and the widest vector.
+pub const ALIGN: usize = 64;
+
+/// A mapped file, or any bytes that stay where they are while their owner lives.
+pub type FileBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// The KV blocks of one layer group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KvPool {
+    pub block_bytes: usize,
+    pub blocks: usize,
+}
+
+/// What a [`Memory`] is made of.
+pub struct MemoryPlan<'a> {
+    /// Every program that will run in it.
+    pub programs: &'a [&'a Bound],
+    pub steps: StepLayout,
+    /// By KV group.
+    pub kv: &'a [KvPool],
+    /// By file index of `Region::file`.
+    pub files: Vec<FileBytes>,
+}
+
+/// Why memory could not be laid out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MemoryError {
+    #[error("programs that share memory must have the same constants; program {0} has others than the first")]
+    OtherConstants(usize),
+    #[error("{what}: at most {most}, not {asked}")]
+    TooMany { what: &'static str, asked: usize, most: usize },
+    #[error("{what}: {bytes} bytes were asked for, more than this machine can address")]
+    TooLarge { what: &'static str, bytes: u128 },
+    #[error("{what}: this machine could not give {bytes} bytes of memory")]
+    OutOfMemory { what: &'static str, bytes: usize },
+}
+
+/// Zeroed memory of our own. Pages cost nothing until they are touched, because large zeroed
+/// allocations come from the operating system as they are.
+pub(crate) struct Block {
+    raw: NonNull<u8>,
+    layout: Layout,
+    base: *mut u8,
+    len: usize,
+}
+
+impl Block {
+    pub fn zeroed(what: &'static str, len: usize) -> Result<Self, MemoryError> {
+        // An allocator that must align beyond its habit clears the pages itself and so touches
+        // them: ask for more at its habitual alignment instead, and align inside.
+        const HABIT: usize = 16;
+        let too_large = MemoryError::TooLarge { what, bytes: len as u128 };
+        let padded = len.checked_add(ALIGN).ok_or(too_large.clone())?;
+        let layout = Layout::from_size_align(padded, HABIT).map_err(|_| too_large)?;
+        // SAFETY: the layout's size is at least `ALIGN`, so not zero.
+        let raw = NonNull::new(unsafe { alloc_zeroed(layout) });
+        let Some(raw) = raw else {
+            if len < 1 << 20 {
+                handle_alloc_error(layout);
+            }
+            return Err(MemoryError::OutOfMemory { what, bytes: len });
+        };
+        let shift = raw.as_ptr().align_offset(ALIGN);
+        // SAFETY: `shift < ALIGN`, and the allocation is `len + ALIGN` bytes long.
+        let base = unsafe { raw.as_ptr().add(shift) };
+        Ok(Self { raw, layout, base, len })
+    }
+
+    pub fn base(&self) -> *mut u8 {
+        self.base
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `zeroed` with this layout, freed only here.
+        unsafe { dealloc(self.raw.as_ptr(), self.layout) }
+    }
+}
+
+// SAFETY: a `Block` owns its bytes; who may touch them when is up to those who read `base`.
+unsafe impl Send for Block {}
+// SAFETY: as above; shared use reads only the two fields.
+unsafe impl Sync for Block {}
+
+/// Base addresses and lengths by region.
+pub(crate) struct Regions {
+    pub bases: [*mut u8; Region::COUNT],
+    pub lens: [usize; Region::COUNT],
+}
+
+/// The memory of one model.
+pub struct Memory {
+    regions: Box<Regions>,
+    steps: StepLayout,
+    kv: Vec<KvPool>,
+    /// Tells memories apart, so that a program checked against one is not replayed in another.
+    identity: u64,
+    /// Keeps the bytes behind `regions`.
+    _blocks: Vec<Block>,
+    _files: Vec<FileBytes>,
+}
+
+// SAFETY: the pointers lead into the blocks and files the `Memory` owns. They are written through
+// only with `&mut Memory` in hand (`replay` takes it and hands it to its own workers).
+unsafe impl Send for Memory {}
+// SAFETY: with `&Memory` bytes are only read.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    pub fn new(plan: MemoryPlan<'_>) -> Result<Self, MemoryError> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let MemoryPlan { programs, steps, kv, files } = plan;
+        limit("KV groups", kv.len(), Region::MAX_KV_GROUPS)?;
+        limit("model files", files.len(), Region::MAX_FILES)?;
+        let constants = programs.first().map_or(&[][..], |p| &p.constants);
+        if let Some(other) = programs.iter().position(|p| !same_bits(&p.constants, constants)) {
+            return Err(MemoryError::OtherConstants(other));
+        }
+        let mut memory = Self {
+            regions: Box::new(Regions { bases: [std::ptr::null_mut(); Region::COUNT], lens: [0; Region::COUNT] }),
+            steps,
+            kv: kv.to_vec(),
+            identity: NEXT.fetch_add(1, Ordering::Relaxed),
+            _blocks: Vec::new(),
+            _files: Vec::new(),
+        };
+        let arena = programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0);
+        memory.own(Region::ARENA, "activations", arena)?;
+        memory.own(Region::CONSTANTS, "constants", constants.len() * 4)?;
+        memory.bytes_mut(Region::CONSTANTS)[..constants.len() * 4].copy_from_slice(bytemuck::cast_slice(constants));
+        memory.own(Region::STEPS, "step variables", steps.bytes())?;
+        for (group, pool) in kv.iter().enumerate() {
+            let bytes = pool.block_bytes as u128 * pool.blocks as u128;
+            let len = usize::try_from(bytes).map_err(|_| MemoryError::TooLarge { what: "KV cache", bytes })?;
+            memory.own(Region::kv(group as u8), "KV cache", len)?;
+        }
+        for (index, file) in files.into_iter().enumerate() {
+            let bytes = (*file).as_ref();
+            let region = Region::file(index as u8).0 as usize;
+            // Never written through: `ready` lets records write only to the arena and to KV pools.
+            memory.regions.bases[region] = bytes.as_ptr().cast_mut();
+            memory.regions.lens[region] = bytes.len();
+            memory._files.push(file);
+        }
+        *memory.step_vars().header_mut() = steps.header();
+        Ok(memory)
+    }
+
+    fn own(&mut self, region: Region, what: &'static str, len: usize) -> Result<(), MemoryError> {
+        let block = Block::zeroed(what, len)?;
+        self.regions.bases[region.0 as usize] = block.base();
+        self.regions.lens[region.0 as usize] = block.len;
+        self._blocks.push(block);
+        Ok(())
+    }
+
+    pub(crate) fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    pub(crate) fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    pub fn step_layout(&self) -> StepLayout {
+        self.steps
+    }
+
+    pub fn kv_pools(&self) -> &[KvPool] {
+        &self.kv
+    }
+
+    /// The step variables as words, header included.
+    pub fn steps(&mut self) -> &mut [u32] {
+        let words = self.steps.bytes() / 4;
+        &mut bytemuck::cast_slice_mut(self.bytes_mut(Region::STEPS))[..words]
+    }
+
+    /// The step variables with names. `replay` checks them before it uses them.
+    pub fn step_vars(&mut self) -> StepVars<'_> {
+        StepVars::new(self.steps())
+    }
+
+    /// A region's bytes.
+    pub fn bytes(&self, region: Region) -> &[u8] {
+        let at = region.0 as usize;
+        if self.regions.bases[at].is_null() {
+            return &[];
+        }
+        // SAFETY: base and length are those of a block or file this `Memory` keeps alive, and
+        // with `&self` nobody writes.
+        unsafe { std::slice::from_raw_parts(self.regions.bases[at], self.regions.lens[at]) }
+    }
+
+    /// Bytes of a region of our own; empty for files.
+    fn bytes_mut(&mut self, region: Region) -> &mut [u8] {
+        let at = region.0 as usize;
+        if self.regions.bases[at].is_null() || region.0 >= Region::file(0).0 {
+            return &mut [];
+        }
+        // SAFETY: base and length are those of a block this `Memory` owns, and with `&mut self`
+        // nobody else looks.
+        unsafe { std::slice::from_raw_parts_mut(self.regions.bases[at], self.regions.lens[at]) }
+    }
+
+    /// The bytes of activations from `at` on, to fill a buffer before a single record is replayed.
+    /// Empty where `at` is not in the arena or they do not fit.
+    pub fn activation_bytes_mut(&mut self, at: Addr, len: usize) -> &mut [u8] {
+        if at.region() != Region::ARENA {
+            return &mut [];
+        }
+        at.offset()
+            .checked_add(len)
+            .and_then(|end| self.bytes_mut(Region::ARENA).get_mut(at.offset()..end))
+            .unwrap_or(&mut [])
+    }
+
+    /// The bytes of KV group `group`, for copies of blocks between owners.
+    pub fn kv_mut(&mut self, group: usize) -> &mut [u8] {
+        if group >= self.kv.len() { &mut [] } else { self.bytes_mut(Region::kv(group as u8)) }
+    }
+
+    /// `len` f32 values at `at`; `None` where they do not lie inside their region.
+    pub fn floats(&self, at: Addr, len: usize) -> Option<&[f32]> {
+        let bytes = self.bytes(at.region());
+        let end = at.offset().checked_add(len.checked_mul(4)?)?;
+        bytemuck::try_cast_slice(bytes.get(at.offset()..end)?).ok()
+    }
+
+    /// Output row `output` of the logits, `vocab` values.
+    pub fn logits(&self, bound: &Bound, output: usize, vocab: usize) -> Option<&[f32]> {
+        let offset = output.checked_mul(bound.logits_stride)?.checked_add(bound.logits.offset())?;
+        self.floats(Addr::new(bound.logits.region(), offset), vocab)
+    }
+}
+
+fn limit(what: &'static str, asked: usize, most: usize) -> Result<(), MemoryError> {
+    if asked <= most { Ok(()) } else { Err(MemoryError::TooMany { what, asked, most }) }
+}
+
+/// Equality that takes NaN for itself.
+fn same_bits(a: &[f32], b: &[f32]) -> bool {
+    bytemuck::cast_slice::<f32, u32>(a) == bytemuck::cast_slice::<f32, u32>(b)
+}

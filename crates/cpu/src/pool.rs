@@ -1,0 +1,341 @@
+//! The thread pool: workers that stay, spin a little for the next job, then sleep.
+//!
+//! A job is broadcast: every worker runs the same closure once, the caller as worker 0. Inside a
+//! job the workers meet at a [`Barrier`]. Nothing here allocates or locks once the pool stands.
+
+use std::cell::UnsafeCell;
+use std::hint::spin_loop;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle, Thread};
+
+/// Turns of a spin loop before a waiting thread gives its time slice away: some 20 µs. None where
+/// there are more workers than cores, because the one waited for may need this core.
+const SPINS: u32 = 1000;
+/// Time slices given away before a worker without a job goes to sleep: well under a millisecond
+/// on an idle machine, longer than the host needs between two tokens.
+const YIELDS: u32 = 200;
+
+/// One cache line of its own, and its neighbour, which prefetchers pair with it.
+#[repr(align(128))]
+struct Line<T>(T);
+
+/// Which worker runs, of how many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    pub index: usize,
+    pub count: usize,
+}
+
+impl Lane {
+    /// This worker's contiguous share of `0..total`, cut at multiples of `grain`.
+    pub fn share(self, total: usize, grain: usize) -> std::ops::Range<usize> {
+        let grain = grain.max(1);
+        let units = total.div_ceil(grain);
+        let at = |worker: usize| (units * worker / self.count * grain).min(total);
+        at(self.index)..at(self.index + 1)
+    }
+}
+
+/// Where the workers of one job meet.
+pub struct Barrier {
+    workers: usize,
+    spins: u32,
+    arrived: Line<AtomicUsize>,
+    /// How often all have met. Waiting for it to change needs no per-worker sense.
+    met: Line<AtomicU32>,
+}
+
+impl Barrier {
+    fn new(workers: usize, spins: u32) -> Self {
+        Self { workers, spins, arrived: Line(AtomicUsize::new(0)), met: Line(AtomicU32::new(0)) }
+    }
+
+    /// Returns once every worker has called it: what they wrote before is visible to all after.
+    #[inline]
+    pub fn wait(&self) {
+        if self.workers == 1 {
+            return;
+        }
+        let met = self.met.0.load(Ordering::Relaxed);
+        // The last one's read-modify-write acquires what the others released by theirs, and its
+        // release of `met` hands all of it on.
+        if self.arrived.0.fetch_add(1, Ordering::AcqRel) + 1 == self.workers {
+            self.arrived.0.store(0, Ordering::Relaxed);
+            self.met.0.store(met.wrapping_add(1), Ordering::Release);
+        } else {
+            let mut turns = 0;
+            while self.met.0.load(Ordering::Acquire) == met {
+                relax(&mut turns, self.spins);
+            }
+        }
+    }
+}
+
+/// One turn of a wait: pause while `turns < spins`, afterwards let other threads run.
+#[inline]
+fn relax(turns: &mut u32, spins: u32) {
+    if *turns < spins {
+        spin_loop();
+    } else {
+        thread::yield_now();
+    }
+    *turns += 1;
+}
+
+/// A broadcast closure, its lifetime erased; see the safety argument in [`Pool::run`].
+type Job = *const (dyn Fn(Lane) + Sync);
+
+struct Shared {
+    /// Counts jobs; a change is the signal. Odd upper values carry no meaning, it just wraps.
+    epoch: Line<AtomicU32>,
+    /// Workers that have not finished the current job.
+    running: Line<AtomicUsize>,
+    job: UnsafeCell<Option<Job>>,
+    stop: AtomicBool,
+    /// Per worker, whether it sleeps or is about to.
+    asleep: Vec<Line<AtomicBool>>,
+    spins: u32,
+    workers: usize,
+}
+
+// SAFETY: `job` is the only part that is not `Sync` by itself. It is written by the caller of
+// `run` while no worker reads it (`running` is 0), and read by workers after they have acquired the
+// `epoch` that was released after the write.
+unsafe impl Sync for Shared {}
+// SAFETY: the pointer in `job` is dereferenced only during `run`, whose caller keeps the closure
+// alive, and the closure is `Sync`.
+unsafe impl Send for Shared {}
+
+/// Threads that run broadcast jobs.
+pub struct Pool {
+    shared: Arc<Shared>,
+    barrier: Barrier,
+    threads: Vec<(Thread, Option<JoinHandle<()>>)>,
+}
+
+/// A kernel that panics leaves the others waiting at a barrier for ever, with its results half
+/// written: there is nothing to go on with, so the process ends with the panic's message.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
+        }
+    }
+}
+
+impl Pool {
+    /// The cores this process may use, by affinity and cgroup.
+    pub fn default_threads() -> usize {
+        thread::available_parallelism().map_or(1, NonZeroUsize::get)
+    }
+
+    /// A pool of `threads` workers, the caller among them.
+    pub fn new(threads: usize) -> std::io::Result<Self> {
+        let workers = threads.max(1);
+        let spins = if workers <= Self::default_threads() { SPINS } else { 0 };
+        let shared = Arc::new(Shared {
+            epoch: Line(AtomicU32::new(0)),
+            running: Line(AtomicUsize::new(0)),
+            job: UnsafeCell::new(None),
+            stop: AtomicBool::new(false),
+            asleep: (0..workers).map(|_| Line(AtomicBool::new(false))).collect(),
+            spins,
+            workers,
+        });
+        let mut pool = Self { shared, barrier: Barrier::new(workers, spins), threads: Vec::new() };
+        for index in 1..workers {
+            let shared = Arc::clone(&pool.shared);
+            // On failure `pool` is dropped, which stops the threads already there.
+            let handle = thread::Builder::new().name(format!("akunu-{index}")).spawn(move || work(&shared, index))?;
+            pool.threads.push((handle.thread().clone(), Some(handle)));
+        }
+        Ok(pool)
+    }
+
+    pub fn workers(&self) -> usize {
+        self.shared.workers
+    }
+
+    /// Where the workers of the running job meet.
+    pub fn barrier(&self) -> &Barrier {
+        &self.barrier
+    }
+
+    /// Runs `job` once on every worker, the calling thread as worker 0, and returns when all are done.
+    pub fn run(&mut self, job: &(dyn Fn(Lane, &Barrier) + Sync)) {
+        let barrier = &self.barrier;
+        let job = |lane: Lane| job(lane, barrier);
+        let shared = &*self.shared;
+        let others = shared.workers - 1;
+        let lane = Lane { index: 0, count: shared.workers };
+        let _guard = AbortOnPanic;
+        if others == 0 {
+            return job(lane);
+        }
+        let job: &(dyn Fn(Lane) + Sync) = &job;
+        // SAFETY: only the lifetime changes. Workers use the closure between the `epoch` change
+        // below and their decrement of `running`; this function does not return before `running` is
+        // 0 again (a panic aborts), so the closure outlives every use.
+        let job_ptr = unsafe { std::mem::transmute::<&(dyn Fn(Lane) + Sync), Job>(job) };
+        // SAFETY: `&mut self` keeps other callers out, and no worker reads before the epoch changes.
+        unsafe { *shared.job.get() = Some(job_ptr) };
+        shared.running.0.store(others, Ordering::Relaxed);
+        // SeqCst on `epoch` and `asleep`: either the worker sees the new epoch before it sleeps, or
+        // we see that it is asleep and wake it.
+        shared.epoch.0.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+        job(lane);
+        let mut turns = 0;
+        while shared.running.0.load(Ordering::Acquire) != 0 {
+            relax(&mut turns, shared.spins);
+        }
+    }
+
+    fn wake(&self) {
+        for (asleep, (thread, _)) in self.shared.asleep[1..].iter().zip(&self.threads) {
+            if asleep.0.load(Ordering::SeqCst) {
+                thread.unpark();
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.epoch.0.fetch_add(1, Ordering::SeqCst);
+        for (thread, handle) in &mut self.threads {
+            thread.unpark();
+            if let Some(handle) = handle.take() {
+                // A worker that panicked has ended the process already.
+                let _ = handle.join();
+            }
+        }
+    }
+}
+
+/// A worker's life: wait for a job, run it, say so.
+fn work(shared: &Shared, index: usize) {
+    let mut seen = 0;
+    loop {
+        seen = next_epoch(shared, index, seen);
+        if shared.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let _guard = AbortOnPanic;
+        // SAFETY: the caller wrote `job` before the epoch we acquired, and does not touch it until
+        // `running` is 0, which needs our decrement below.
+        if let Some(job) = unsafe { *shared.job.get() } {
+            // SAFETY: the caller keeps the closure alive until our decrement below.
+            unsafe { (*job)(Lane { index, count: shared.workers }) };
+        }
+        shared.running.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Waits until the epoch is another than `seen`: spins, then yields, then sleeps.
+fn next_epoch(shared: &Shared, index: usize, seen: u32) -> u32 {
+    let mut turns = 0;
+    loop {
+        let epoch = shared.epoch.0.load(Ordering::Acquire);
+        if epoch != seen {
+            return epoch;
+        }
+        if turns < shared.spins + YIELDS {
+            relax(&mut turns, shared.spins);
+            continue;
+        }
+        let asleep = &shared.asleep[index].0;
+        asleep.store(true, Ordering::SeqCst);
+        if shared.epoch.0.load(Ordering::SeqCst) == seen {
+            // May wake for no reason; the loop looks again.
+            thread::park();
+        }
+        asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn shares_cover_everything_once_and_cut_at_the_grain() {
+        for count in 1..7 {
+            for total in 0..70 {
+                for grain in [1, 3, 16, 32] {
+                    let mut next = 0;
+                    for index in 0..count {
+                        let share = Lane { index, count }.share(total, grain);
+                        assert_eq!(share.start, next);
+                        assert!(share.start % grain == 0 || share.start == total);
+                        next = share.end;
+                    }
+                    assert_eq!(next, total);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_worker_runs_every_job_once() {
+        for workers in [1, 2, 3, 5, 16] {
+            let mut pool = Pool::new(workers).unwrap();
+            let counts: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
+            for _ in 0..500 {
+                pool.run(&|lane, _| {
+                    assert_eq!(lane.count, workers);
+                    counts[lane.index].fetch_add(1, Ordering::Relaxed);
+                });
+            }
+            assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 500));
+        }
+    }
+
+    #[test]
+    fn what_is_written_before_a_barrier_is_read_after_it() {
+        for workers in [2, 3, 8] {
+            let mut pool = Pool::new(workers).unwrap();
+            let slots: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
+            let rounds = if workers > Pool::default_threads() { 200 } else { 2000 };
+            pool.run(&|lane, barrier| {
+                for round in 1..=rounds {
+                    slots[lane.index].store(round, Ordering::Relaxed);
+                    barrier.wait();
+                    for slot in &slots {
+                        assert_eq!(slot.load(Ordering::Relaxed), round);
+                    }
+                    barrier.wait();
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn sleeping_workers_wake_for_a_job_and_for_the_end() {
+        let mut pool = Pool::new(3).unwrap();
+        let total = AtomicUsize::new(0);
+        for _ in 0..5 {
+            thread::sleep(Duration::from_millis(20));
+            pool.run(&|_, barrier| {
+                total.fetch_add(1, Ordering::Relaxed);
+                barrier.wait();
+            });
+        }
+        assert_eq!(total.load(Ordering::Relaxed), 15);
+        thread::sleep(Duration::from_millis(20));
+        drop(pool);
+    }
+
+    #[test]
+    fn a_pool_dropped_at_once_ends() {
+        for workers in [1, 2, 9] {
+            drop(Pool::new(workers).unwrap());
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! The check that makes replay sound: every operand of every record lies inside its region for as
+//! many rows as the program can have, every kernel serves its record on this machine, and records that touch
+//! the same bytes have a barrier between them. Done once per bound program, never per replay.
+
+use crate::kernels;
+use crate::level::Level;
+use crate::memory::{ALIGN, Memory};
+use akunu_dtype::DType;
+use akunu_plan::bind::Bound;
+use akunu_plan::op::{slots as at, *};
+use akunu_plan::q8;
+use akunu_plan::record::{Addr, BARRIER, Record, Region, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::steps::KV_BLOCK;
+
+/// A bound program that may be replayed in the memory it was checked against.
+pub struct Ready {
+    pub(crate) bound: Bound,
+    pub(crate) memory: u64,
+    pub(crate) rows: usize,
+    pub(crate) outputs: usize,
+    pub(crate) advances: bool,
+}
+
+impl Ready {
+    pub fn bound(&self) -> &Bound {
+        &self.bound
+    }
+}
+
+/// Why a bound program cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("record {index} ({op}) of the bound program: {what}")]
+pub struct Unready {
+    pub index: usize,
+    pub op: &'static str,
+    pub what: String,
+}
+
+/// Bytes a record touches, and whether it writes them.
+#[derive(Clone)]
+struct Touch {
+    region: Region,
+    start: usize,
+    end: usize,
+    writes: bool,
+    slot: usize,
+    stride: usize,
+}
+
+impl Touch {
+    fn overlaps(&self, other: &Touch) -> bool {
+        self.region == other.region && self.start < other.end && other.start < self.end
+    }
+}
+
+/// Checks `bound` for up to `rows` rows and `outputs` output rows in `memory`.
+pub(crate) fn check(
+    bound: Bound,
+    (rows, outputs): (usize, usize),
+    memory: &Memory,
+    level: Level,
+) -> Result<Ready, Unready> {
+    let mut since_barrier: Vec<Touch> = Vec::new();
+    let mut advances = false;
+    for (index, record) in bound.records.iter().enumerate() {
+        let op = record.kind().map_or("unknown op", |kind| kind.spec().name);
+        let touches = Checker { record, rows, outputs, memory, touches: Vec::new() }
+            .run(level)
+            .map_err(|what| Unready { index, op, what })?;
+        if record.flags & BARRIER != 0 {
+            since_barrier.clear();
+        }
+        let conflict = |t: &Touch| since_barrier.iter().any(|s| s.overlaps(t) && (s.writes || t.writes));
+        if touches.iter().any(conflict) {
+            return Err(Unready { index, op, what: "needs a barrier before it, and has none".into() });
+        }
+        since_barrier.extend(touches);
+        advances |= record.kind() == Some(OpKind::Advance);
+    }
+    Ok(Ready { bound, memory: memory.identity(), rows, outputs, advances })
+}
+
+/// Operands a result may take the place of: they are read value by value before it is written.
+fn may_share(kind: OpKind) -> &'static [usize] {
+    match kind {
+        OpKind::Norm => &[at::norm::X, at::norm::RESIDUAL],
+        OpKind::MatMul => &[at::matmul::RESIDUAL],
+        OpKind::Add => &[at::add::A, at::add::B],
+        OpKind::GatedActivation => &[at::gated_activation::X, at::gated_activation::U],
+        _ => &[],
+    }
+}
+
+struct Checker<'a> {
+    record: &'a Record,
+    rows: usize,
+    outputs: usize,
+    memory: &'a Memory,
+    touches: Vec<Touch>,
+}
+
+impl Checker<'_> {
+    fn run(mut self, level: Level) -> Result<Vec<Touch>, String> {
+        let record = self.record;
+        let kind = record.kind().ok_or("is not in the op table")?;
+        let row = kernels::table().get(record.kernel as usize).ok_or("names a kernel that is not there")?;
+        if !row.offers(record, level) {
+            return Err(format!("kernel {} does not serve it at level {level}", row.name));
+        }
+        for (slot, spec) in kind.spec().slots.iter().enumerate() {
+            if spec.required && record.args[slot].is_none() {
+                return Err(format!("{} is missing", spec.name));
+            }
+        }
+        self.operands(kind)?;
+        self.aliases(kind)?;
+        Ok(self.touches)
+    }
+
+    fn operands(&mut self, kind: OpKind) -> Result<(), String> {
+        let record = self.record;
+        match kind {
+            OpKind::Embed => {
+                let p = record.params::<EmbedParams>();
+                self.per(Per::Row)?;
+                let dim = self.positive("dim", p.dim)?;
+                self.weight(at::embed::TABLE, 0, (p.vocab, p.dim, p.dtype), (p.row_bytes, p.side_bytes))?;
+                self.activation(at::embed::Y, dim)
+            }
+            OpKind::RopeAngles => {
+                let p = record.params::<RopeAnglesParams>();
+                self.per(Per::Row)?;
+                self.vector(at::rope_angles::FREQUENCIES, p.pairs as usize)?;
+                self.activation(at::rope_angles::Y, 2 * p.pairs as usize)
+            }
+            OpKind::Norm => {
+                let dim = self.positive("dim", record.params::<NormParams>().dim)?;
+                for slot in [at::norm::X, at::norm::Y, at::norm::RESIDUAL] {
+                    self.activation(slot, dim)?;
+                }
+                self.vector(at::norm::WEIGHT, dim)?;
+                self.vector(at::norm::BIAS, dim)
+            }
+            OpKind::Quantize | OpKind::Add | OpKind::GatedActivation => {
+                let dim = self.positive("dim", record.params::<ElementParams>().dim)?;
+                (0..kind.spec().slots.len()).try_for_each(|slot| self.activation(slot, dim))
+            }
+            OpKind::GatherRows => {
+                let dim = self.positive("dim", record.params::<ElementParams>().dim)?;
+                self.per(Per::Output)?;
+                self.buffer(at::gather::X, dim, self.rows)?;
+                self.activation(at::gather::Y, dim)
+            }
+            OpKind::MatMul | OpKind::MatMulGated => self.product(kind),
+            OpKind::HeadNormRopeKvWrite => self.heads(),
+            OpKind::Attention => {
+                let p = record.params::<AttentionParams>();
+                self.per(Per::Row)?;
+                let width = self.positive("heads", p.heads)? * self.positive("head_dim", p.head_dim)?;
+                self.activation(at::attention::Q, width)?;
+                self.activation(at::attention::Y, width)?;
+                self.kv(at::attention::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), false)
+            }
+            OpKind::ArgMax => {
+                let p = record.params::<ArgMaxParams>();
+                let (n, slices) = (self.positive("n", p.n)?, self.positive("slices", p.slices)?);
+                self.activation(at::argmax::X, n)?;
+                self.activation(at::argmax::Y, 2 * slices)
+            }
+            OpKind::Advance => {
+                let slices = self.positive("slices", record.params::<ArgMaxParams>().slices)?;
+                self.per(Per::Output)?;
+                if record.flags & BARRIER == 0 {
+                    return Err("moves the step variables, and has no barrier before it".into());
+                }
+                self.activation(at::advance::X, 2 * slices)
+            }
+        }
+    }
+
+    fn product(&mut self, kind: OpKind) -> Result<(), String> {
+        let record = self.record;
+        let p = record.params::<MatMulParams>();
+        let (n, k) = (self.positive("n", p.n)?, self.positive("k", p.k)?);
+        let grain = record.grain as usize;
+        if grain == 0 || record.flags & Y_IS_Q8 != 0 && !grain.is_multiple_of(q8::BLOCK) {
+            return Err(format!("cannot be split every {grain} columns"));
+        }
+        self.activation(at::matmul::X, k)?;
+        self.activation(at::matmul::Y, n)?;
+        self.weight(at::matmul::W, 0, (p.n, p.k, p.dtype), (p.row_bytes, p.side_bytes))?;
+        if kind == OpKind::MatMulGated {
+            return self.weight(at::gated::U, 2, (p.n, p.k, p.dtype), (p.row_bytes, p.side_bytes));
+        }
+        self.vector(at::matmul::BIAS, n)?;
+        self.activation(at::matmul::RESIDUAL, n)
+    }
+
+    fn heads(&mut self) -> Result<(), String> {
+        let p = self.record.params::<HeadsParams>();
+        self.per(Per::Row)?;
+        let d = self.positive("head_dim", p.head_dim)?;
+        if 2 * p.pairs as usize > d {
+            return Err("rotates more values than a head has".into());
+        }
+        if p.style != ROPE_NONE && self.record.args[at::heads::ANGLES].is_none() {
+            return Err("angles is missing".into());
+        }
+        self.activation(at::heads::Q, p.heads as usize * d)?;
+        self.activation(at::heads::K, p.kv_heads as usize * d)?;
+        self.activation(at::heads::V, p.kv_heads as usize * d)?;
+        self.activation(at::heads::ANGLES, 2 * p.pairs as usize)?;
+        self.vector(at::heads::Q_NORM, d)?;
+        self.vector(at::heads::K_NORM, d)?;
+        self.kv(at::heads::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), true)
+    }
+
+    fn positive(&self, name: &str, value: u32) -> Result<usize, String> {
+        if value == 0 { Err(format!("{name} is 0")) } else { Ok(value as usize) }
+    }
+
+    fn per(&self, want: Per) -> Result<(), String> {
+        let has = self.record.per();
+        if has == want { Ok(()) } else { Err(format!("runs per {has:?}, not per {want:?}")) }
+    }
+
+    /// An activation operand with as many rows as the record runs over.
+    fn activation(&mut self, slot: usize, width: usize) -> Result<(), String> {
+        let count = if self.record.per() == Per::Row { self.rows } else { self.outputs };
+        self.buffer(slot, width, count)
+    }
+
+    fn buffer(&mut self, slot: usize, width: usize, count: usize) -> Result<(), String> {
+        let addr = self.record.args[slot];
+        let Some(spec) = self.record.kind().and_then(|kind| kind.spec().slots.get(slot)) else { return Ok(()) };
+        if addr.is_none() {
+            return Ok(());
+        }
+        let writes = spec.used != Use::Read;
+        // As in `bind`: the first activation operand that is only read may be int8, and the result.
+        let flag = if spec.used == Use::Write { Y_IS_Q8 } else { X_IS_Q8 };
+        let int8 = spec.holds == Holds::Activation && self.record.flags & flag != 0;
+        if int8 && !width.is_multiple_of(q8::BLOCK) {
+            return Err(format!("{} has {width} int8 values, not whole blocks", spec.name));
+        }
+        let bytes = if int8 { q8::row_bytes(width) } else { width * 4 };
+        let stride = self.record.strides[slot] as usize;
+        if addr.region() != Region::ARENA || !addr.offset().is_multiple_of(ALIGN) || !stride.is_multiple_of(ALIGN) {
+            return Err(format!("{} is not a row buffer of the arena", spec.name));
+        }
+        if stride < bytes {
+            return Err(format!("{} has rows of {bytes} bytes, {stride} apart", spec.name));
+        }
+        let end = self.inside(spec.name, addr, count.checked_mul(stride))?;
+        let (region, start) = (addr.region(), addr.offset());
+        self.touches.push(Touch { region, start, end, writes, slot, stride });
+        Ok(())
+    }
+
+    fn vector(&self, slot: usize, len: usize) -> Result<(), String> {
+        let addr = self.record.args[slot];
+        if addr.is_none() {
+            return Ok(());
+        }
+        if addr.region() != Region::CONSTANTS || !addr.offset().is_multiple_of(4) {
+            return Err(format!("operand {slot} is not a constant"));
+        }
+        self.inside("a constant", addr, len.checked_mul(4)).map(drop)
+    }
+
+    fn weight(
+        &self,
+        slot: usize,
+        planes: usize,
+        (rows, cols, dtype): (u32, u32, u32),
+        (row_bytes, side_bytes): (u32, u32),
+    ) -> Result<(), String> {
+        let dtype = u8::try_from(dtype).ok().and_then(DType::from_index).ok_or("its weight has an unknown format")?;
+        let (rows, cols) = (self.positive("a weight's row count", rows)?, cols as usize);
+        if dtype.row_bytes(cols) != Some(row_bytes as usize) || dtype.row_side_bytes(cols) != side_bytes as usize {
+            return Err(format!("weight rows of {cols} {dtype} values do not have {row_bytes} + {side_bytes} bytes"));
+        }
+        self.inside("a weight", self.record.args[slot], rows.checked_mul(row_bytes as usize))?;
+        if side_bytes > 0 {
+            for plane in &self.record.planes[planes..planes + 2] {
+                self.inside("a weight's side plane", *plane, rows.checked_mul(side_bytes as usize))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kv(
+        &mut self,
+        slot: usize,
+        kv: &KvParams,
+        (heads, kv_heads, head_dim): (u32, u32, u32),
+        writes: bool,
+    ) -> Result<(), String> {
+        if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
+            return Err(format!("{heads} heads cannot share {kv_heads} KV heads"));
+        }
+        let dtype =
+            u8::try_from(kv.dtype).ok().and_then(DType::from_index).ok_or("its KV cache has an unknown format")?;
+        let addr = self.record.args[slot];
+        let pool = self.memory.kv_pools().get(kv.group as usize).ok_or("its KV group is not there")?;
+        if addr != Addr::new(Region::kv(kv.group as u8), 0) || pool.block_bytes != kv.block_bytes as usize {
+            return Err("its KV blocks are not those of the memory".into());
+        }
+        let row = dtype.row_bytes(head_dim as usize).ok_or("a KV row is not whole blocks of its format")?;
+        let (row_bytes, head_bytes) = (kv.row_bytes as usize, kv.head_bytes as usize);
+        // u32 factors: sums and products fit u64.
+        let half = kv_heads as usize * head_bytes;
+        let end = kv.layer_offset as usize + kv.value_offset as usize + half;
+        let apart = kv.value_offset as usize >= half;
+        if row_bytes < row || head_bytes < KV_BLOCK * row_bytes || end > pool.block_bytes || !apart {
+            return Err("its heads do not lie inside a KV block".into());
+        }
+        let region = Region::kv(kv.group as u8);
+        self.touches.push(Touch { region, start: 0, end: 1, writes, slot, stride: 0 });
+        Ok(())
+    }
+
+    /// The end offset of `len` bytes at `addr`, if they lie inside the region.
+    fn inside(&self, what: &str, addr: Addr, len: Option<usize>) -> Result<usize, String> {
+        let size = self.memory.regions().lens[addr.region().0 as usize];
+        let end = len.and_then(|len| addr.offset().checked_add(len));
+        match end {
+            Some(end) if end <= size && !addr.is_none() => Ok(end),
+            _ => Err(format!("{what} at {addr:?} does not lie inside its region of {size} bytes")),
+        }
+    }
+
+    /// A result may lie on an operand only value by value.
+    fn aliases(&self, kind: OpKind) -> Result<(), String> {
+        for written in self.touches.iter().filter(|t| t.writes) {
+            for other in self.touches.iter().filter(|t| t.slot != written.slot && t.overlaps(written)) {
+                let same = other.start == written.start && other.stride == written.stride;
+                let int8 = self.record.flags & (X_IS_Q8 | Y_IS_Q8) != 0;
+                if !(same && !int8 && may_share(kind).contains(&other.slot)) {
+                    return Err(format!("operand {} lies on its result", other.slot));
+                }
+            }
+        }
+        Ok(())
+    }
+}

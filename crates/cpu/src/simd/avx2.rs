@@ -1,0 +1,236 @@
+//! Eight lanes with AVX2, FMA and F16C.
+
+use super::{GroupSums, Simd};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub struct Avx2(());
+
+type V = __m256;
+
+// The one reason why register-only intrinsics may be called here.
+macro_rules! has {
+    ($e:expr) => {
+        // SAFETY: a value of `Avx2` exists only where `assume` was allowed, so the machine has AVX2,
+        // FMA and F16C; the intrinsic touches no memory.
+        unsafe { $e }
+    };
+}
+
+/// Masks of `n` leading lanes are read from the middle of this: `n` ones, then zeros.
+static LEADING: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+impl Avx2 {
+    #[inline(always)]
+    fn leading(self, n: usize) -> __m256i {
+        let n = n.min(8);
+        // SAFETY: 8 integers from index 8 - n <= 8 lie inside the 16 of `LEADING`.
+        unsafe { _mm256_loadu_si256(LEADING.as_ptr().add(8 - n).cast()) }
+    }
+
+    #[inline(always)]
+    fn sum128(self, a: __m128) -> f32 {
+        has!({
+            let pairs = _mm_add_ps(a, _mm_movehl_ps(a, a));
+            _mm_cvtss_f32(_mm_add_ss(pairs, _mm_shuffle_ps::<1>(pairs, pairs)))
+        })
+    }
+
+    /// Eight values to rounded integers, ties away from zero, NaN to 0.
+    #[inline(always)]
+    fn rounded(self, v: V) -> __m256i {
+        has!({
+            let v = _mm256_and_ps(v, _mm256_cmp_ps::<_CMP_ORD_Q>(v, v));
+            let v = _mm256_max_ps(_mm256_set1_ps(-128.0), _mm256_min_ps(_mm256_set1_ps(127.0), v));
+            let whole = _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(v);
+            let rest = _mm256_sub_ps(v, whole);
+            // A comparison is -1 where it holds.
+            let up = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GE_OQ>(rest, _mm256_set1_ps(0.5)));
+            let down = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_LE_OQ>(rest, _mm256_set1_ps(-0.5)));
+            _mm256_add_epi32(_mm256_sub_epi32(_mm256_cvtps_epi32(whole), up), down)
+        })
+    }
+
+    #[inline(always)]
+    fn sum_i32(self, a: __m256i) -> i32 {
+        has!({
+            let a = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256::<1>(a));
+            let a = _mm_add_epi32(a, _mm_shuffle_epi32::<0b0100_1110>(a));
+            _mm_cvtsi128_si32(_mm_add_epi32(a, _mm_shuffle_epi32::<0b1011_0001>(a)))
+        })
+    }
+}
+
+impl Simd for Avx2 {
+    type V = V;
+    const LANES: usize = 8;
+    const REGISTERS: usize = 16;
+
+    #[inline(always)]
+    unsafe fn assume() -> Self {
+        Avx2(())
+    }
+
+    #[inline(always)]
+    fn splat(self, v: f32) -> V {
+        has!(_mm256_set1_ps(v))
+    }
+
+    #[inline(always)]
+    fn add(self, a: V, b: V) -> V {
+        has!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: V, b: V) -> V {
+        has!(_mm256_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: V, b: V) -> V {
+        has!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: V, b: V) -> V {
+        has!(_mm256_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn fma(self, a: V, b: V, c: V) -> V {
+        has!(_mm256_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn max(self, a: V, b: V) -> V {
+        has!(_mm256_max_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn min(self, a: V, b: V) -> V {
+        has!(_mm256_min_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn abs(self, a: V) -> V {
+        has!(_mm256_andnot_ps(_mm256_set1_ps(-0.0), a))
+    }
+
+    #[inline(always)]
+    fn select_lt(self, a: V, b: V, x: V, y: V) -> V {
+        has!(_mm256_blendv_ps(y, x, _mm256_cmp_ps::<_CMP_LT_OQ>(a, b)))
+    }
+
+    #[inline(always)]
+    fn swap_pairs(self, a: V) -> V {
+        has!(_mm256_permute_ps::<0b1011_0001>(a))
+    }
+
+    #[inline(always)]
+    fn round(self, a: V) -> V {
+        has!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: V) -> V {
+        has!({
+            let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+        })
+    }
+
+    #[inline(always)]
+    fn sum(self, a: V) -> f32 {
+        self.sum128(has!(_mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a))))
+    }
+
+    #[inline(always)]
+    fn largest(self, a: V) -> f32 {
+        has!({
+            // -inf in place of NaN, so that the order of the operands does not matter.
+            let number = _mm256_cmp_ps::<_CMP_ORD_Q>(a, a);
+            let a = _mm256_blendv_ps(_mm256_set1_ps(f32::NEG_INFINITY), a, number);
+            let a = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
+            let a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+            _mm_cvtss_f32(_mm_max_ss(a, _mm_shuffle_ps::<1>(a, a)))
+        })
+    }
+
+    #[inline(always)]
+    fn sum4(self, a: [V; 4]) -> [f32; 4] {
+        has!({
+            let ab = _mm256_hadd_ps(a[0], a[1]);
+            let cd = _mm256_hadd_ps(a[2], a[3]);
+            let abcd = _mm256_hadd_ps(ab, cd);
+            let sums = _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps::<1>(abcd));
+            std::mem::transmute::<__m128, [f32; 4]>(sums)
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, v: V) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_storeu_ps(to, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(self, from: *const f32, n: usize) -> V {
+        // SAFETY: lanes outside the mask are not read; the caller promises the others.
+        unsafe { _mm256_maskload_ps(from, self.leading(n)) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, v: V, n: usize) {
+        // SAFETY: lanes outside the mask are not written; the caller promises the others.
+        unsafe { _mm256_maskstore_ps(to, self.leading(n), v) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(self, from: *const u8) -> V {
+        // SAFETY: the caller promises 16 readable bytes.
+        unsafe { _mm256_cvtph_ps(_mm_loadu_si128(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_f16(self, to: *mut u8, v: V) {
+        // SAFETY: the caller promises 16 writable bytes.
+        unsafe { _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
+    }
+
+    #[inline(always)]
+    unsafe fn peak32(self, x: *const f32) -> f32 {
+        let mut peak = self.splat(0.0);
+        for i in 0..4 {
+            // SAFETY: the caller promises 32 readable values.
+            let v = self.abs(unsafe { self.load(x.add(8 * i)) });
+            peak = self.max(v, peak);
+        }
+        self.largest(peak)
+    }
+
+    #[inline(always)]
+    unsafe fn quantize32(self, x: *const f32, inverse: f32, q: *mut i8) -> GroupSums {
+        let inverse = self.splat(inverse);
+        // SAFETY: the caller promises 32 readable values.
+        let (a, b, c, d) = unsafe { (self.load(x), self.load(x.add(8)), self.load(x.add(16)), self.load(x.add(24))) };
+        let a = self.rounded(self.mul(a, inverse));
+        let b = self.rounded(self.mul(b, inverse));
+        let c = self.rounded(self.mul(c, inverse));
+        let d = self.rounded(self.mul(d, inverse));
+        // SAFETY: AVX2 is there, see `has`; the caller promises 32 writable bytes.
+        unsafe {
+            // The packs work within 128-bit halves and leave groups of four values in the order
+            // a0 b0 c0 d0 a1 b1 c1 d1.
+            let packed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            _mm256_storeu_si256(q.cast(), _mm256_permutevar8x32_epi32(packed, order));
+            GroupSums { low: self.sum_i32(_mm256_add_epi32(a, b)), high: self.sum_i32(_mm256_add_epi32(c, d)) }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Sixteen lanes with AVX-512 F, BW, VL and DQ.
+
+use super::{GroupSums, Simd};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+pub struct Avx512(());
+
+type V = __m512;
+
+// The one reason why register-only intrinsics may be called here.
+macro_rules! has {
+    ($e:expr) => {
+        // SAFETY: a value of `Avx512` exists only where `assume` was allowed, so the machine has
+        // AVX-512 F, BW, VL and DQ; the intrinsic touches no memory.
+        unsafe { $e }
+    };
+}
+
+impl Avx512 {
+    #[inline(always)]
+    fn leading(self, n: usize) -> __mmask16 {
+        ((1u32 << n.min(16)) - 1) as __mmask16
+    }
+
+    /// Sixteen values to rounded integers, ties away from zero, NaN to 0.
+    #[inline(always)]
+    fn rounded(self, v: V) -> __m512i {
+        has!({
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(v, v);
+            let v = _mm512_maskz_mov_ps(number, v);
+            let v = _mm512_max_ps(_mm512_set1_ps(-128.0), _mm512_min_ps(_mm512_set1_ps(127.0), v));
+            let whole = _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(v);
+            let rest = _mm512_sub_ps(v, whole);
+            let one = _mm512_set1_epi32(1);
+            let up = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(rest, _mm512_set1_ps(0.5));
+            let down = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(rest, _mm512_set1_ps(-0.5));
+            let q = _mm512_cvtps_epi32(whole);
+            let q = _mm512_mask_add_epi32(q, up, q, one);
+            _mm512_mask_sub_epi32(q, down, q, one)
+        })
+    }
+
+    #[inline(always)]
+    fn halves(self, a: V) -> __m256 {
+        has!(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps::<1>(a)))
+    }
+}
+
+impl Simd for Avx512 {
+    type V = V;
+    const LANES: usize = 16;
+    const REGISTERS: usize = 32;
+
+    #[inline(always)]
+    unsafe fn assume() -> Self {
+        Avx512(())
+    }
+
+    #[inline(always)]
+    fn splat(self, v: f32) -> V {
+        has!(_mm512_set1_ps(v))
+    }
+
+    #[inline(always)]
+    fn add(self, a: V, b: V) -> V {
+        has!(_mm512_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: V, b: V) -> V {
+        has!(_mm512_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: V, b: V) -> V {
+        has!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn div(self, a: V, b: V) -> V {
+        has!(_mm512_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn fma(self, a: V, b: V, c: V) -> V {
+        has!(_mm512_fmadd_ps(a, b, c))
+    }
+
+    #[inline(always)]
+    fn max(self, a: V, b: V) -> V {
+        has!(_mm512_max_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn min(self, a: V, b: V) -> V {
+        has!(_mm512_min_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn abs(self, a: V) -> V {
+        has!(_mm512_abs_ps(a))
+    }
+
+    #[inline(always)]
+    fn select_lt(self, a: V, b: V, x: V, y: V) -> V {
+        has!(_mm512_mask_blend_ps(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b), y, x))
+    }
+
+    #[inline(always)]
+    fn swap_pairs(self, a: V) -> V {
+        has!(_mm512_permute_ps::<0b1011_0001>(a))
+    }
+
+    #[inline(always)]
+    fn round(self, a: V) -> V {
+        has!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: V) -> V {
+        has!({
+            let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
+        })
+    }
+
+    #[inline(always)]
+    fn sum(self, a: V) -> f32 {
+        has!(_mm512_reduce_add_ps(a))
+    }
+
+    #[inline(always)]
+    fn largest(self, a: V) -> f32 {
+        has!({
+            // -inf in place of NaN, so that the order of the operands does not matter.
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a);
+            _mm512_reduce_max_ps(_mm512_mask_mov_ps(_mm512_set1_ps(f32::NEG_INFINITY), number, a))
+        })
+    }
+
+    #[inline(always)]
+    fn sum4(self, a: [V; 4]) -> [f32; 4] {
+        has!({
+            let ab = _mm256_hadd_ps(self.halves(a[0]), self.halves(a[1]));
+            let cd = _mm256_hadd_ps(self.halves(a[2]), self.halves(a[3]));
+            let abcd = _mm256_hadd_ps(ab, cd);
+            let sums = _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps::<1>(abcd));
+            std::mem::transmute::<__m128, [f32; 4]>(sums)
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> V {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, v: V) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_ps(to, v) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(self, from: *const f32, n: usize) -> V {
+        // SAFETY: lanes outside the mask are not read; the caller promises the others.
+        unsafe { _mm512_maskz_loadu_ps(self.leading(n), from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, v: V, n: usize) {
+        // SAFETY: lanes outside the mask are not written; the caller promises the others.
+        unsafe { _mm512_mask_storeu_ps(to, self.leading(n), v) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_f16(self, from: *const u8) -> V {
+        // SAFETY: the caller promises 32 readable bytes.
+        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+    }
+
+    #[inline(always)]
+    unsafe fn store_f16(self, to: *mut u8, v: V) {
+        // SAFETY: the caller promises 32 writable bytes.
+        unsafe { _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
+    }
+
+    #[inline(always)]
+    unsafe fn peak32(self, x: *const f32) -> f32 {
+        // SAFETY: the caller promises 32 readable values.
+        let (a, b) = unsafe { (self.load(x), self.load(x.add(16))) };
+        let zero = self.splat(0.0);
+        self.largest(self.max(self.abs(a), self.max(self.abs(b), zero)))
+    }
+
+    #[inline(always)]
+    unsafe fn quantize32(self, x: *const f32, inverse: f32, q: *mut i8) -> GroupSums {
+        let inverse = self.splat(inverse);
+        // SAFETY: the caller promises 32 readable values.
+        let (a, b) = unsafe { (self.load(x), self.load(x.add(16))) };
+        let a = self.rounded(self.mul(a, inverse));
+        let b = self.rounded(self.mul(b, inverse));
+        // SAFETY: AVX-512 is there, see `has`; the caller promises 32 writable bytes.
+        unsafe {
+            _mm_storeu_si128(q.cast(), _mm512_cvtepi32_epi8(a));
+            _mm_storeu_si128(q.add(16).cast(), _mm512_cvtepi32_epi8(b));
+            GroupSums { low: _mm512_reduce_add_epi32(a), high: _mm512_reduce_add_epi32(b) }
+        }
+    }
+}

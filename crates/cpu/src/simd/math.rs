@@ -1,0 +1,108 @@
+//! Element-wise functions over vectors, accurate to a few units of f32 (see the tests' bounds).
+
+use super::Simd;
+
+/// `e^x`; arguments outside -87..88 count as the nearer end, NaN stays NaN.
+#[inline(always)]
+pub fn exp<S: Simd>(s: S, x: S::V) -> S::V {
+    const LOG2_E: f32 = std::f32::consts::LOG2_E;
+    // ln 2 in two parts; the first has so few bits that n * LN2_HIGH is exact.
+    const LN2_HIGH: f32 = 0.693_359_4;
+    const LN2_LOW: f32 = -2.121_944_4e-4;
+    let x = s.min(s.splat(88.0), s.max(s.splat(-87.0), x));
+    let n = s.round(s.mul(x, s.splat(LOG2_E)));
+    let r = s.fma(n, s.splat(-LN2_HIGH), x);
+    let r = s.fma(n, s.splat(-LN2_LOW), r);
+    // Taylor on |r| <= ln(2)/2: the first omitted term is below 6e-9.
+    let mut p = s.splat(1.0 / 5040.0);
+    p = s.fma(p, r, s.splat(1.0 / 720.0));
+    p = s.fma(p, r, s.splat(1.0 / 120.0));
+    p = s.fma(p, r, s.splat(1.0 / 24.0));
+    p = s.fma(p, r, s.splat(1.0 / 6.0));
+    p = s.fma(p, r, s.splat(0.5));
+    p = s.fma(p, r, s.splat(1.0));
+    p = s.fma(p, r, s.splat(1.0));
+    s.mul(p, s.power_of_two(n))
+}
+
+/// `1 / (1 + e^-x)`
+#[inline(always)]
+fn sigmoid<S: Simd>(s: S, x: S::V) -> S::V {
+    let one = s.splat(1.0);
+    s.div(one, s.add(one, exp(s, s.sub(s.splat(0.0), x))))
+}
+
+/// `tanh x = 2 * sigmoid(2x) - 1`; absolute error of one unit at 1.
+#[inline(always)]
+pub fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
+    s.fma(s.splat(2.0), sigmoid(s, s.add(x, x)), s.splat(-1.0))
+}
+
+/// `cap * tanh(x / cap)`
+#[inline(always)]
+pub fn soft_cap<S: Simd>(s: S, x: S::V, cap: f32) -> S::V {
+    s.mul(s.splat(cap), tanh(s, s.mul(x, s.splat(1.0 / cap))))
+}
+
+/// A function applied to every value; a type, so that loops are compiled per function.
+pub trait Function {
+    fn of<S: Simd>(s: S, x: S::V) -> S::V;
+}
+
+/// `x`
+pub struct Identity;
+/// `x * sigmoid(x)`
+pub struct Silu;
+/// `x/2 * (1 + tanh(√(2/π) (x + 0.044715 x³)))`
+pub struct GeluTanh;
+/// `x/2 * (1 + erf(x/√2))`
+pub struct GeluErf;
+
+impl Function for Identity {
+    #[inline(always)]
+    fn of<S: Simd>(_: S, x: S::V) -> S::V {
+        x
+    }
+}
+
+impl Function for Silu {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, x: S::V) -> S::V {
+        let one = s.splat(1.0);
+        s.div(x, s.add(one, exp(s, s.sub(s.splat(0.0), x))))
+    }
+}
+
+impl Function for GeluTanh {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, x: S::V) -> S::V {
+        // (1 + tanh u) / 2 = sigmoid(2u)
+        const TWO_ROOT: f32 = 1.595_769_1;
+        let cubic = s.fma(s.mul(s.splat(0.044_715), s.mul(x, x)), x, x);
+        let u2 = s.mul(s.splat(TWO_ROOT), cubic);
+        let one = s.splat(1.0);
+        s.div(x, s.add(one, exp(s, s.sub(s.splat(0.0), u2))))
+    }
+}
+
+impl Function for GeluErf {
+    #[inline(always)]
+    fn of<S: Simd>(s: S, x: S::V) -> S::V {
+        // With z = |x| / √2 and t = 1 / (1 + 0.35 z): erfc(z) = t P(t) e^(-z²), P fitted to 4e-9.
+        const P: [f32; 7] =
+            [0.195_669_92, 0.226_190_4, 0.020_595_446, 0.638_015_8, -0.638_940_9, 0.752_541_65, -0.194_072_33];
+        let one = s.splat(1.0);
+        let z = s.mul(s.abs(x), s.splat(std::f32::consts::FRAC_1_SQRT_2));
+        let t = s.div(one, s.fma(s.splat(0.35), z, one));
+        let mut p = s.splat(P[6]);
+        p = s.fma(p, t, s.splat(P[5]));
+        p = s.fma(p, t, s.splat(P[4]));
+        p = s.fma(p, t, s.splat(P[3]));
+        p = s.fma(p, t, s.splat(P[2]));
+        p = s.fma(p, t, s.splat(P[1]));
+        p = s.fma(p, t, s.splat(P[0]));
+        let minus_square = s.mul(s.sub(s.splat(0.0), z), z);
+        let tail = s.mul(s.mul(s.splat(0.5), s.mul(p, t)), exp(s, minus_square));
+        s.mul(x, s.select_lt(x, s.splat(0.0), tail, s.sub(one, tail)))
+    }
+}

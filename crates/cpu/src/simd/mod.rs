@@ -1,0 +1,98 @@
+//! Vectors of f32 at every level: kernel bodies are written once over [`Simd`] and instantiated
+//! per level by [`crate::kernels::levels`].
+//!
+//! A value of a [`Simd`] type is the proof that the machine has its level: it can be made only by
+//! the unsafe `assume`. Every method is `inline(always)`, so that after inlining the instructions
+//! stand inside the `target_feature` function of the level and become single instructions there.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod generic;
+pub mod math;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+pub use generic::Generic;
+
+/// Integers of one int8 block, and how its two groups of 16 sum up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupSums {
+    pub low: i32,
+    pub high: i32,
+}
+
+/// A level's vector of `LANES` f32 values.
+pub trait Simd: Copy {
+    type V: Copy;
+    const LANES: usize;
+    /// Vector registers of the level, for kernels that keep tiles in them.
+    const REGISTERS: usize;
+
+    /// # Safety
+    /// The machine has the instructions of this level.
+    unsafe fn assume() -> Self;
+
+    fn splat(self, v: f32) -> Self::V;
+    fn add(self, a: Self::V, b: Self::V) -> Self::V;
+    fn sub(self, a: Self::V, b: Self::V) -> Self::V;
+    fn mul(self, a: Self::V, b: Self::V) -> Self::V;
+    fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a * b + c`, fused where the level has it.
+    fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
+    /// `a > b ? a : b` per lane: `b` where either is NaN.
+    fn max(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `a < b ? a : b` per lane: `b` where either is NaN.
+    fn min(self, a: Self::V, b: Self::V) -> Self::V;
+    fn abs(self, a: Self::V) -> Self::V;
+    /// `a < b ? x : y` per lane.
+    fn select_lt(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
+    /// Lanes 2i and 2i+1 exchanged.
+    fn swap_pairs(self, a: Self::V) -> Self::V;
+    /// To the nearest integer, ties to even, for magnitudes below 2^22.
+    fn round(self, a: Self::V) -> Self::V;
+    /// `2^n` for lanes that hold whole numbers in -126..=127.
+    fn power_of_two(self, n: Self::V) -> Self::V;
+    /// Sum of the lanes.
+    fn sum(self, a: Self::V) -> f32;
+    /// Largest lane, NaN aside.
+    fn largest(self, a: Self::V) -> f32;
+    /// Sums of the lanes of four vectors.
+    fn sum4(self, a: [Self::V; 4]) -> [f32; 4];
+
+    /// # Safety
+    /// `LANES` values are readable at `from`; no alignment is asked for.
+    unsafe fn load(self, from: *const f32) -> Self::V;
+    /// # Safety
+    /// `LANES` values are writable at `to`.
+    unsafe fn store(self, to: *mut f32, v: Self::V);
+    /// The first `n < LANES` lanes; the others are 0.
+    /// # Safety
+    /// `n` values are readable at `from`.
+    unsafe fn load_first(self, from: *const f32, n: usize) -> Self::V;
+    /// # Safety
+    /// `n <= LANES` values are writable at `to`.
+    unsafe fn store_first(self, to: *mut f32, v: Self::V, n: usize);
+    /// `LANES` f16 values as f32.
+    /// # Safety
+    /// `2 * LANES` bytes are readable at `from`.
+    unsafe fn load_f16(self, from: *const u8) -> Self::V;
+    /// Rounds to f16, ties to even.
+    /// # Safety
+    /// `2 * LANES` bytes are writable at `to`.
+    unsafe fn store_f16(self, to: *mut u8, v: Self::V);
+    /// Largest magnitude of 32 values, NaN aside.
+    /// # Safety
+    /// 32 values are readable at `x`.
+    unsafe fn peak32(self, x: *const f32) -> f32;
+    /// `q[i] = round(x[i] * inverse)`, ties away from zero, for 32 values; NaN becomes 0.
+    /// # Safety
+    /// 32 values are readable at `x` and 32 bytes writable at `q`.
+    unsafe fn quantize32(self, x: *const f32, inverse: f32, q: *mut i8) -> GroupSums;
+}
+
+#[cfg(test)]
+mod tests;
