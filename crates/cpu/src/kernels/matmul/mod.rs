@@ -1,6 +1,5 @@
 //! Matrix products: dot-product tiles per weight format, and the product around them.
 
---
 pub mod dots;
 pub mod generic;
 mod product;
