@@ -1,6 +1,10 @@
 //! Matrix products: dot-product tiles per weight format, and the product around them.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 pub mod dots;
+#[cfg(test)]
+mod dots_tests;
 pub mod generic;
 mod product;
 pub mod table;

@@ -1,5 +1,7 @@
 //! The table of dot-product kernels: which weight format and activation form at which level.
 
+#[cfg(target_arch = "x86_64")]
+use super::avx512;
 use super::dots::DotsFn;
 use super::generic;
 use crate::level::Level;
@@ -25,11 +27,76 @@ pub struct DotsRow {
     pub run: DotsFn,
 }
 
-/// Every kernel.
-pub static DOTS: &[DotsRow] = &[
-    row(None, Act::F32, Level::Generic, "dots_f32_any", generic::f32_any),
-    row(None, Act::Q8, Level::Generic, "dots_q8_any", generic::q8_narrow),
-];
+macro_rules! table {
+    ($($chained:ident $dtype:ident: $kernel:ident $(<$side:ident, $group:literal>)?;)*) => {
+        /// Every kernel.
+        pub static DOTS: &[DotsRow] = &[
+            row(None, Act::F32, Level::Generic, "dots_any_f32_generic", generic::f32_any),
+            row(None, Act::Q8, Level::Generic, "dots_any_q8_generic", generic::q8_narrow),
+            $(row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::Generic,
+                concat!("dots_", stringify!($dtype), "_q8_generic"),
+                generic::$chained,
+            ),)*
+            #[cfg(target_arch = "x86_64")]
+            row(None, Act::F32, Level::Avx512, "dots_any_f32_avx512", avx512::f32_any),
+            #[cfg(target_arch = "x86_64")]
+            row(Some(DType::F32), Act::F32, Level::Avx512, "dots_F32_f32_avx512", avx512::f32),
+            #[cfg(target_arch = "x86_64")]
+            row(Some(DType::F16), Act::F32, Level::Avx512, "dots_F16_f32_avx512", avx512::f16),
+            #[cfg(target_arch = "x86_64")]
+            row(Some(DType::BF16), Act::F32, Level::Avx512, "dots_BF16_f32_avx512", avx512::bf16),
+            #[cfg(target_arch = "x86_64")]
+            row(None, Act::Q8, Level::Avx512, "dots_any_q8_avx512", avx512::q8::<avx512::Any>),
+            $(#[cfg(target_arch = "x86_64")]
+            row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::Avx512,
+                concat!("dots_", stringify!($dtype), "_q8_avx512"),
+                avx512::q8::<avx512::$kernel $(<avx512::$side, $group>)?>,
+            ),)*
+        ];
+    };
+}
+
+// The formats with kernels of their own, and how the sum is chained: with a scale per 32 values
+// (wide) or per 16 (narrow).
+table! {
+    q8_wide Q4_0: Q4_0;
+    q8_wide Q4_1: Q4_1;
+    q8_wide Q5_0: Q5_0;
+    q8_wide Q5_1: Q5_1;
+    q8_wide Q8_0: Q8_0;
+    q8_narrow Q2_K: Q2K;
+    q8_narrow Q3_K: Q3K;
+    q8_wide Q4_K: Q4K;
+    q8_wide Q5_K: Q5K;
+    q8_narrow Q6_K: Q6K;
+    q8_wide IQ4_NL: Iq4Nl;
+    q8_wide IQ4_XS: Iq4Xs;
+    q8_wide MXFP4: Mxfp4;
+    q8_wide MLX4_G32_F16: Mlx4<SideF16, 32>;
+    q8_wide MLX4_G32_BF16: Mlx4<SideBf16, 32>;
+    q8_wide MLX4_G32_F32: Mlx4<SideF32, 32>;
+    q8_wide MLX4_G64_F16: Mlx4<SideF16, 64>;
+    q8_wide MLX4_G64_BF16: Mlx4<SideBf16, 64>;
+    q8_wide MLX4_G64_F32: Mlx4<SideF32, 64>;
+    q8_wide MLX4_G128_F16: Mlx4<SideF16, 128>;
+    q8_wide MLX4_G128_BF16: Mlx4<SideBf16, 128>;
+    q8_wide MLX4_G128_F32: Mlx4<SideF32, 128>;
+    q8_wide MLX8_G32_F16: Mlx8<SideF16, 32>;
+    q8_wide MLX8_G32_BF16: Mlx8<SideBf16, 32>;
+    q8_wide MLX8_G32_F32: Mlx8<SideF32, 32>;
+    q8_wide MLX8_G64_F16: Mlx8<SideF16, 64>;
+    q8_wide MLX8_G64_BF16: Mlx8<SideBf16, 64>;
+    q8_wide MLX8_G64_F32: Mlx8<SideF32, 64>;
+    q8_wide MLX8_G128_F16: Mlx8<SideF16, 128>;
+    q8_wide MLX8_G128_BF16: Mlx8<SideBf16, 128>;
+    q8_wide MLX8_G128_F32: Mlx8<SideF32, 128>;
+}
 
 const fn row(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: DotsFn) -> DotsRow {
     DotsRow { dtype, act, level, name, run }

@@ -1,0 +1,271 @@
+//! f32 activations: float weights, and every other format decoded on the way.
+//!
+//! Value `k` of a row belongs to lane `k % 16` of one register per product, as in `generic` but
+//! with fused multiply-adds. Few activation rows multiply the weights as they are converted; for
+//! more, panels of weights are converted once, and running registers wait in memory meanwhile.
+
+use super::low_bits;
+use crate::kernels::matmul::dots::Dots;
+use crate::kernels::matmul::generic::planes;
+use akunu_dtype::{DType, Format};
+use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
+
+/// With up to this many activation rows weights are not converted in memory.
+const FEW: usize = 3;
+/// Values of a panel; whole blocks of every format.
+const PANEL: usize = 1024;
+/// Weight rows of a panel.
+const COLS: usize = 16;
+/// Activation rows of a tile.
+const TILE: usize = 32;
+/// Activation and weight rows in the innermost loop.
+const INNER: usize = 4;
+/// How far ahead of the loads weights are asked for, in bytes.
+const AHEAD: usize = 2048;
+
+/// A float type that weights are stored in.
+trait Float {
+    const BYTES: usize;
+    /// The first `n` (up to 16) of 16 numbers, and zeros.
+    ///
+    /// # Safety
+    /// AVX-512 level; `n` numbers are readable.
+    unsafe fn load(p: *const u8, n: usize) -> __m512;
+}
+
+struct F32;
+struct F16;
+struct Bf16;
+
+impl Float for F32 {
+    const BYTES: usize = 4;
+    #[inline(always)]
+    unsafe fn load(p: *const u8, n: usize) -> __m512 {
+        // SAFETY: the mask leaves the numbers that exist.
+        unsafe { _mm512_maskz_loadu_ps(low_bits(n) as u16, p.cast()) }
+    }
+}
+
+impl Float for F16 {
+    const BYTES: usize = 2;
+    #[inline(always)]
+    unsafe fn load(p: *const u8, n: usize) -> __m512 {
+        // SAFETY: the mask leaves the numbers that exist.
+        unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(low_bits(n) as u16, p.cast())) }
+    }
+}
+
+impl Float for Bf16 {
+    const BYTES: usize = 2;
+    #[inline(always)]
+    unsafe fn load(p: *const u8, n: usize) -> __m512 {
+        // SAFETY: the mask leaves the numbers that exist.
+        unsafe {
+            let words = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(low_bits(n) as u16, p.cast()));
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
+        }
+    }
+}
+
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident: $float:ty;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+        pub unsafe fn $name(d: &Dots) {
+            // SAFETY: the same contract.
+            unsafe {
+                match d.rows {
+                    0 => {}
+                    1 => few::<$float, 1, 4>(d),
+                    2 => few::<$float, 2, 4>(d),
+                    FEW => few::<$float, FEW, 4>(d),
+                    _ => panels(d, |n, k, len, out| convert::<$float>(d, n, k, len, out)),
+                }
+            }
+        }
+    )*};
+}
+
+kernels! {
+    /// F32 weights.
+    f32: F32;
+    /// F16 weights.
+    f16: F16;
+    /// BF16 weights.
+    bf16: Bf16;
+}
+
+/// Weights of any format.
+///
+/// # Safety
+/// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+pub unsafe fn f32_any(d: &Dots) {
+    let Some(dtype) = DType::from_index(d.dtype) else { return };
+    let f = dtype.format();
+    // SAFETY: the same contract.
+    unsafe { panels(d, |n, k, len, out| decode(d, f, n, k, len, out)) }
+}
+
+/// `R` activation rows, `C` weight rows at a time.
+#[inline(always)]
+unsafe fn few<F: Float, const R: usize, const C: usize>(d: &Dots) {
+    // SAFETY: loads stay within the rows, stores within the tile.
+    unsafe {
+        for n in (0..d.cols).step_by(C) {
+            let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c).min(d.cols - 1) * d.w_stride));
+            let x: [*const f32; R] = std::array::from_fn(|m| d.x.add(m * d.x_stride).cast());
+            let mut sum = [[_mm512_setzero_ps(); C]; R];
+            let mut add = |k: usize, len: usize| {
+                let w = w.map(|w| F::load(w.add(k * F::BYTES), len));
+                for (sum, x) in sum.iter_mut().zip(x) {
+                    let x = _mm512_maskz_loadu_ps(low_bits(len) as u16, x.add(k));
+                    for (sum, w) in sum.iter_mut().zip(w) {
+                        *sum = _mm512_fmadd_ps(w, x, *sum);
+                    }
+                }
+            };
+            let line = 64 / F::BYTES;
+            let whole = d.k / line * line;
+            for k in (0..whole).step_by(line) {
+                for w in w {
+                    _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(k * F::BYTES + AHEAD).cast());
+                }
+                for k in (k..k + line).step_by(16) {
+                    add(k, 16);
+                }
+            }
+            for k in (whole..d.k).step_by(16) {
+                add(k, 16.min(d.k - k));
+            }
+            for (m, sum) in sum.into_iter().enumerate() {
+                for (c, sum) in sum.into_iter().enumerate().take(d.cols - n) {
+                    *d.out.add(m * d.out_stride + n + c) = fold(sum);
+                }
+            }
+        }
+    }
+}
+
+/// A panel of weights as f32, and the registers of every product of a tile.
+#[repr(C, align(64))]
+struct Scratch {
+    w: [[f32; PANEL]; COLS],
+    sum: [[[f32; 16]; COLS]; TILE],
+}
+
+/// Many activation rows; `fill(n, k, len, out)` decodes `len` values from value `k` of weight row `n`.
+#[inline(always)]
+unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
+    let mut scratch = MaybeUninit::<Scratch>::uninit();
+    let s = scratch.as_mut_ptr();
+    // SAFETY: the scratch is written before it is read; loads stay within the rows, stores within the tile.
+    unsafe {
+        for n0 in (0..d.cols).step_by(COLS) {
+            let cols = COLS.min(d.cols - n0);
+            for m0 in (0..d.rows).step_by(TILE) {
+                let rows = TILE.min(d.rows - m0);
+                (&raw mut (*s).sum).cast::<u8>().write_bytes(0, rows * size_of::<[[f32; 16]; COLS]>());
+                for k in (0..d.k).step_by(PANEL) {
+                    let len = PANEL.min(d.k - k);
+                    // One panel is all there is of short rows: it stays.
+                    if m0 == 0 || d.k > PANEL {
+                        for n in 0..cols.next_multiple_of(INNER) {
+                            fill((n0 + n).min(d.cols - 1), k, len, (&raw mut (*s).w[n]).cast());
+                        }
+                    }
+                    for n in (0..cols).step_by(INNER) {
+                        let whole = rows / INNER * INNER;
+                        for m in (0..whole).step_by(INNER) {
+                            multiply::<INNER>(d, s, m0, m, n, k, len);
+                        }
+                        for m in whole..rows {
+                            multiply::<1>(d, s, m0, m, n, k, len);
+                        }
+                    }
+                }
+                for m in 0..rows {
+                    for n in 0..cols {
+                        let sum = _mm512_load_ps((&raw const (*s).sum[m][n]).cast());
+                        *d.out.add((m0 + m) * d.out_stride + n0 + n) = fold(sum);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of `M` activation rows and four weight rows of the panel.
+#[inline(always)]
+unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
+    // SAFETY: rows of the tile and the panel.
+    unsafe {
+        let w: [*const f32; INNER] = std::array::from_fn(|c| (&raw const (*s).w[n + c]).cast());
+        let x: [*const f32; M] = std::array::from_fn(|i| d.x.add((m0 + m + i) * d.x_stride).cast::<f32>().add(k));
+        let at = |i: usize, c: usize| (&raw mut (*s).sum[m + i][n + c]).cast::<f32>();
+        let mut sum: [[__m512; INNER]; M] = std::array::from_fn(|i| std::array::from_fn(|c| _mm512_load_ps(at(i, c))));
+        let whole = len / 16 * 16;
+        for k in (0..whole).step_by(16) {
+            let w = w.map(|w| _mm512_load_ps(w.add(k)));
+            for (sum, x) in sum.iter_mut().zip(x) {
+                let x = _mm512_loadu_ps(x.add(k));
+                for (sum, w) in sum.iter_mut().zip(w) {
+                    *sum = _mm512_fmadd_ps(w, x, *sum);
+                }
+            }
+        }
+        if whole < len {
+            let exist = low_bits(len - whole) as u16;
+            for (sum, x) in sum.iter_mut().zip(x) {
+                let x = _mm512_maskz_loadu_ps(exist, x.add(whole));
+                for (sum, w) in sum.iter_mut().zip(w) {
+                    *sum = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(exist, w.add(whole)), x, *sum);
+                }
+            }
+        }
+        for (i, sum) in sum.into_iter().enumerate() {
+            for (c, sum) in sum.into_iter().enumerate() {
+                _mm512_store_ps(at(i, c), sum);
+            }
+        }
+    }
+}
+
+/// Floats to f32.
+#[inline(always)]
+unsafe fn convert<F: Float>(d: &Dots, n: usize, k: usize, len: usize, out: *mut f32) {
+    // SAFETY: `len` values of the row, and as much room.
+    unsafe {
+        let w = d.w.add(n * d.w_stride + k * F::BYTES);
+        for i in (0..len).step_by(16) {
+            let n = 16.min(len - i);
+            _mm512_mask_storeu_ps(out.add(i), low_bits(n) as u16, F::load(w.add(i * F::BYTES), n));
+        }
+    }
+}
+
+/// Any format to f32.
+#[inline(always)]
+unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut f32) {
+    // SAFETY: `len` values of the row, whole blocks of them, and as much room.
+    unsafe {
+        out.write_bytes(0, len);
+        (f.decode)(planes(d, f, n, k, len), std::slice::from_raw_parts_mut(out, len));
+    }
+}
+
+/// The sum of the chains, the upper half onto the lower until one is left.
+#[inline(always)]
+unsafe fn fold(v: __m512) -> f32 {
+    // SAFETY: registers only.
+    unsafe {
+        let v = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
+        let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+        let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+        _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
+    }
+}

@@ -1,0 +1,283 @@
+//! AVX-512 VNNI dot products with int8 activations: the shape all formats share.
+//!
+//! Work goes in steps: 128 values (four blocks of 32) of four weight rows. A format fills a
+//! [`Step`]: its integers, made unsigned by adding `BIAS`, with the first halves of the four blocks
+//! in one register and the second halves in another; scales and offsets in lanes `4 * block + row`.
+//! `vpdpbusd` leaves four partial sums per block, and adding up a 4×4 transpose of four rows leaves
+//! one lane per (block, row): the four chains of `generic` for four weight rows in one register.
+//! Integer sums are exact, so only that last register's order matters, and it is the definition's.
+//!
+//! [`few`] does this straight from the weights for up to [`FEW`] activation rows, [`panel`] from
+//! weights unpacked once for many.
+
+mod any;
+mod blocks;
+mod few;
+mod float;
+mod mlx;
+mod panel;
+mod superblocks;
+
+pub use any::Any;
+pub use blocks::*;
+pub use float::{bf16, f16, f32, f32_any};
+pub use mlx::{Mlx4, Mlx8, SideBf16, SideF16, SideF32};
+pub use superblocks::*;
+
+use super::dots::Dots;
+use akunu_plan::q8;
+use std::arch::x86_64::*;
+
+/// Weight rows walked together.
+pub const ROWS: usize = 4;
+/// Values of a step.
+pub const STEP: usize = 128;
+/// Blocks of a step.
+pub const BLOCKS: usize = STEP / q8::BLOCK;
+/// Values of the largest unit whose scales are unpacked together: two steps.
+pub const PAIR: usize = 2 * STEP;
+/// With up to this many activation rows weights are not unpacked to memory.
+pub const FEW: usize = 4;
+
+/// Where the bytes of four weight rows begin.
+#[derive(Clone, Copy)]
+pub struct RowPtrs {
+    pub data: [*const u8; ROWS],
+    pub scales: [*const u8; ROWS],
+    pub biases: [*const u8; ROWS],
+}
+
+impl RowPtrs {
+    /// Rows `n..n + 4` of the tile; past its end the last row stands in.
+    ///
+    /// # Safety
+    /// As [`Dots`] promises, with `n < d.cols`.
+    #[inline(always)]
+    pub unsafe fn new(d: &Dots, n: usize) -> Self {
+        let row = |r: usize| (n + r).min(d.cols - 1);
+        // Side planes may be null: their pointers are only used by formats that have them.
+        let side = |plane: *const u8, r: usize| plane.wrapping_add(row(r) * d.w_side_stride);
+        RowPtrs {
+            // SAFETY: a row of the tile.
+            data: std::array::from_fn(|r| unsafe { d.w.add(row(r) * d.w_stride) }),
+            scales: std::array::from_fn(|r| side(d.w_scales, r)),
+            biases: std::array::from_fn(|r| side(d.w_biases, r)),
+        }
+    }
+}
+
+/// 128 values of four weight rows.
+#[derive(Clone, Copy)]
+pub struct Step {
+    /// First halves of the four blocks, per row.
+    pub lo: [__m512i; ROWS],
+    /// Second halves.
+    pub hi: [__m512i; ROWS],
+    /// Lanes `4 * block + row`; the second entry is for second halves and unused if wide.
+    pub scale: [__m512; 2],
+    pub offset: [__m512; 2],
+}
+
+/// A weight format.
+pub trait Weights {
+    /// One scale per 32 values, not per 16.
+    const WIDE: bool;
+    /// Has offsets.
+    const OFFSETS: bool;
+    /// What the integers of a step are larger by than the format's.
+    const BIAS: u8;
+    /// Data bytes of 128 values.
+    const STEP_BYTES: usize;
+    /// What is prepared for two steps at a time.
+    type Head: Copy;
+
+    /// The format of `d`, if it is this one.
+    fn of(d: &Dots) -> Option<Self>
+    where
+        Self: Sized;
+
+    /// Prepares the two steps at value `k`, a multiple of [`PAIR`].
+    ///
+    /// # Safety
+    /// AVX-512 level; `blocks` whole blocks from value `k` lie within the rows.
+    unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Self::Head;
+
+    /// Step `half` of the two at `k`, of which `blocks` (1 to 4) blocks exist. Lanes of blocks that
+    /// do not have scale and offset 0.
+    ///
+    /// # Safety
+    /// AVX-512 level; the blocks lie within the rows; `head` is that of the rows at `k`.
+    unsafe fn step(&self, rows: &RowPtrs, k: usize, half: usize, blocks: usize, head: &Self::Head) -> Step;
+}
+
+/// The kernel of a format.
+///
+/// # Safety
+/// As [`Dots`] promises; the machine has AVX-512 F, BW, VL, DQ and VNNI.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+pub unsafe fn q8<W: Weights>(d: &Dots) {
+    let Some(w) = W::of(d) else { return };
+    // SAFETY: the same contract.
+    unsafe {
+        match d.rows {
+            0 => {}
+            1 => few::few::<W, 1>(&w, d),
+            2 => few::few::<W, 2>(&w, d),
+            3 => few::few::<W, 3>(&w, d),
+            FEW => few::few::<W, FEW>(&w, d),
+            _ => panel::panel(&w, d),
+        }
+    }
+}
+
+/// Activation row `m`: int8 values, scales, group sums.
+///
+/// # Safety
+/// As [`Dots`] promises for int8 activations, with `m < d.rows`.
+#[inline(always)]
+unsafe fn q8_row(d: &Dots, m: usize) -> (*const u8, *const f32, *const f32) {
+    // SAFETY: the three runs of a row.
+    unsafe {
+        let row = d.x.add(m * d.x_stride);
+        (row, row.add(q8::scales_offset(d.k)).cast(), row.add(q8::sums_offset(d.k)).cast())
+    }
+}
+
+// Pieces that formats are made of. All are unsafe because they need the AVX-512 level, and the
+// loads because of their pointers.
+
+/// A mask of the low `n` of 64 bits.
+#[inline(always)]
+pub fn low_bits(n: usize) -> u64 {
+    if n >= 64 { u64::MAX } else { (1 << n) - 1 }
+}
+
+/// The lanes `4 * block + row` of the blocks that exist.
+#[inline(always)]
+pub fn block_lanes(blocks: usize) -> u16 {
+    low_bits(ROWS * blocks) as u16
+}
+
+/// Four pieces of 16 bytes, `stride` apart; the last that exists stands in for those that do not.
+///
+/// # Safety
+/// AVX-512 level; pieces `0..blocks` are readable, `blocks >= 1`.
+#[inline(always)]
+pub unsafe fn pieces(p: *const u8, stride: usize, blocks: usize) -> __m512i {
+    // SAFETY: existing pieces only.
+    unsafe {
+        let piece = |i: usize| _mm_loadu_si128(p.add(stride * i.min(blocks - 1)).cast());
+        let z = _mm512_castsi128_si512(piece(0));
+        let z = _mm512_inserti32x4::<1>(z, piece(1));
+        let z = _mm512_inserti32x4::<2>(z, piece(2));
+        _mm512_inserti32x4::<3>(z, piece(3))
+    }
+}
+
+/// Low and high nibbles of every byte.
+///
+/// # Safety
+/// AVX-512 level.
+#[inline(always)]
+pub unsafe fn nibbles(z: __m512i) -> (__m512i, __m512i) {
+    // SAFETY: registers only.
+    unsafe {
+        let mask = _mm512_set1_epi8(15);
+        (_mm512_and_si512(z, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(z), mask))
+    }
+}
+
+/// One load of a step's f16 numbers: blocks of `WORDS` 16-bit words, the load starting at word
+/// `FROM`. Fills lanes `4 * block + row` (word 0 of the block) of the low 256 bits and the same of
+/// the high 256 bits (word 1), for those blocks whose words the load has and no earlier load had.
+///
+/// # Safety
+/// AVX-512 level; `blocks` blocks from `p` are readable.
+#[inline(always)]
+pub unsafe fn scatter_words<const WORDS: usize, const FROM: usize, const HAD: usize>(
+    into: __m512i,
+    p: *const u8,
+    row: usize,
+    blocks: usize,
+) -> __m512i {
+    // Word of the load for each of 32 destination words; only lanes in `lanes` are used.
+    const fn index<const WORDS: usize, const FROM: usize>() -> [u16; 32] {
+        let mut index = [0; 32];
+        let mut i = 0;
+        while i < 32 {
+            index[i] = ((i / 4 % 4 * WORDS + i / 16).wrapping_sub(FROM) & 31) as u16;
+            i += 1;
+        }
+        index
+    }
+    const fn lanes<const WORDS: usize, const FROM: usize, const HAD: usize>() -> u32 {
+        let (mut lanes, mut b) = (0, HAD);
+        while b < 4 && b * WORDS >= FROM && b * WORDS + 1 < FROM + 32 {
+            lanes |= 0x1_0001 << (4 * b);
+            b += 1;
+        }
+        lanes
+    }
+    // SAFETY: the mask keeps the load within the blocks that exist.
+    unsafe {
+        let bytes = low_bits((2 * WORDS * blocks).saturating_sub(2 * FROM));
+        let words = _mm512_maskz_loadu_epi8(bytes, p.wrapping_add(2 * FROM).cast());
+        let exist = u32::from(block_lanes(blocks));
+        let lanes = (lanes::<WORDS, FROM, HAD>() << row) & (exist | exist << 16);
+        let index = _mm512_loadu_si512(const { &index::<WORDS, FROM>() }.as_ptr().cast());
+        _mm512_mask_permutexvar_epi16(into, lanes, index, words)
+    }
+}
+
+/// 16 f16 numbers in the low half.
+///
+/// # Safety
+/// AVX-512 level.
+#[inline(always)]
+pub unsafe fn low_f16(z: __m512i) -> __m512 {
+    // SAFETY: registers only.
+    unsafe { _mm512_cvtph_ps(_mm512_castsi512_si256(z)) }
+}
+
+/// 16 f16 numbers in the high half.
+///
+/// # Safety
+/// AVX-512 level.
+#[inline(always)]
+pub unsafe fn high_f16(z: __m512i) -> __m512 {
+    // SAFETY: registers only.
+    unsafe { _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(z)) }
+}
+
+/// Adds up each quarter's four lanes of four registers: lane `4 * quarter + row`.
+///
+/// # Safety
+/// AVX-512 level.
+#[inline(always)]
+unsafe fn add_transposed(v: [__m512i; ROWS]) -> __m512i {
+    // SAFETY: registers only.
+    unsafe {
+        let pairs = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+        let (a, b) = (pairs(v[0], v[1]), pairs(v[2], v[3]));
+        _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
+    }
+}
+
+/// Transposes the 4×4 32-bit lanes of every quarter.
+///
+/// # Safety
+/// AVX-512 level.
+#[inline(always)]
+unsafe fn transposed(v: [__m512i; ROWS]) -> [__m512i; 4] {
+    // SAFETY: registers only.
+    unsafe {
+        let (a, b) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+        let (c, d) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+        [
+            _mm512_unpacklo_epi64(a, c),
+            _mm512_unpackhi_epi64(a, c),
+            _mm512_unpacklo_epi64(b, d),
+            _mm512_unpackhi_epi64(b, d),
+        ]
+    }
+}

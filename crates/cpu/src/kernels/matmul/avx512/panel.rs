@@ -1,0 +1,245 @@
+//! Many activation rows: weights are unpacked once per panel, to signed bytes that 16 weight rows
+//! interleave by four values, and multiplied from there.
+//!
+//! A panel is 512 values of up to 32 weight rows. Lanes are weight rows, a broadcast of four
+//! activation bytes multiplies them all, and eight `vpdpbusd` make a block's integer sum for 16
+//! weight rows with no adding across lanes. `vpdpbusd` wants one side unsigned: here it is the
+//! activations, copied with 128 added; sums begin at what that adds, `-128 * Σ q`.
+//! Each chain of a row has its own running sum, kept in memory between panels.
+
+use super::{BLOCKS, PAIR, ROWS, RowPtrs, STEP, Weights, low_bits, q8_row, transposed};
+use crate::kernels::matmul::dots::Dots;
+use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
+
+/// Values of a panel.
+const PANEL: usize = 512;
+const PANEL_BLOCKS: usize = PANEL / 32;
+/// Weight rows of a panel.
+const COLS: usize = 32;
+/// Activation rows that share an unpacked panel.
+const TILE: usize = 128;
+/// Activation rows in the innermost loop.
+const INNER: usize = 4;
+/// Chains of a sum, as in `generic`.
+const CHAINS: usize = 4;
+
+/// A panel and the sums that it adds to.
+#[repr(C, align(64))]
+struct Scratch {
+    /// Four values of each weight row.
+    w: [[[[i8; 4]; COLS]; 8]; PANEL_BLOCKS],
+    /// `-128 * Σ q`, scales and offsets, of first and second halves (of the block, if wide).
+    start: [[[i32; COLS]; 2]; PANEL_BLOCKS],
+    scale: [[[f32; COLS]; 2]; PANEL_BLOCKS],
+    offset: [[[f32; COLS]; 2]; PANEL_BLOCKS],
+    /// Activations plus 128.
+    x: [[u8; PANEL]; TILE],
+    sum: [[[f32; COLS]; CHAINS]; TILE],
+}
+
+/// # Safety
+/// As `Dots` promises; AVX-512 level.
+#[inline(always)]
+pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
+    let mut scratch = MaybeUninit::<Scratch>::uninit();
+    let s = scratch.as_mut_ptr();
+    for m0 in (0..d.rows).step_by(TILE) {
+        let rows = TILE.min(d.rows - m0);
+        for n0 in (0..d.cols).step_by(COLS) {
+            let cols = COLS.min(d.cols - n0);
+            // SAFETY: the part of the tile that begins at (m0, n0).
+            unsafe {
+                if cols > COLS / 2 {
+                    columns::<W, 2>(w, d, s, m0, rows, n0);
+                } else {
+                    columns::<W, 1>(w, d, s, m0, rows, n0);
+                }
+                for m in 0..rows {
+                    store(d, &raw const (*s).sum[m], m0 + m, n0, cols);
+                }
+            }
+        }
+    }
+}
+
+/// Sums of `rows` activation rows and `16 * H` weight rows.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn columns<W: Weights, const H: usize>(w: &W, d: &Dots, s: *mut Scratch, m0: usize, rows: usize, n0: usize) {
+    // SAFETY: every part of the scratch that is read has been written for this panel.
+    unsafe {
+        (&raw mut (*s).sum).cast::<u8>().write_bytes(0, rows * size_of::<[[f32; COLS]; CHAINS]>());
+        for k in (0..d.k).step_by(PANEL) {
+            let blocks = (PANEL / 32).min((d.k - k) / 32);
+            for n in (0..16 * H).step_by(ROWS) {
+                let weights = RowPtrs::new(d, (n0 + n).min(d.cols - 1));
+                unpack(w, &weights, s, n, k, blocks);
+            }
+            for m in 0..rows {
+                shift(d, s, m, m0 + m, k, blocks);
+            }
+            let whole = rows / INNER * INNER;
+            for m in (0..whole).step_by(INNER) {
+                multiply::<W, H, INNER>(d, s, m, m0, k, blocks);
+            }
+            for m in whole..rows {
+                multiply::<W, H, 1>(d, s, m, m0, k, blocks);
+            }
+        }
+    }
+}
+
+/// Unpacks `blocks` blocks from value `k` of four weight rows to rows `n..n + 4` of the panel.
+#[inline(always)]
+unsafe fn unpack<W: Weights>(w: &W, weights: &RowPtrs, s: *mut Scratch, n: usize, k: usize, blocks: usize) {
+    // SAFETY: steps of existing blocks; a step writes the four blocks that begin at its first.
+    unsafe {
+        for pair in (0..blocks).step_by(2 * BLOCKS) {
+            let exist = blocks - pair;
+            let head = w.head(weights, k + pair * 32, exist.min(2 * BLOCKS));
+            for half in 0..2.min(exist.div_ceil(BLOCKS)) {
+                let have = (exist - half * BLOCKS).min(BLOCKS);
+                let step = if have == BLOCKS {
+                    w.step(weights, k + pair * 32, half, BLOCKS, &head)
+                } else {
+                    w.step(weights, k + pair * 32, half, have, &head)
+                };
+                let at = pair + half * BLOCKS;
+                let bias = _mm512_set1_epi8(W::BIAS as i8);
+                let ones = _mm512_set1_epi8(1);
+                let mut start = [_mm512_setzero_si512(); 2];
+                for (h, v) in [step.lo, step.hi].into_iter().enumerate() {
+                    for (i, v) in transposed(v.map(|v| _mm512_sub_epi8(v, bias))).into_iter().enumerate() {
+                        start[h] = _mm512_dpbusd_epi32(start[h], ones, v);
+                        let to = (&raw mut (*s).w[at][4 * h + i][n]).cast::<i32>();
+                        scatter::<{ 8 * COLS }>(to, v);
+                    }
+                }
+                if W::WIDE {
+                    start[0] = _mm512_add_epi32(start[0], start[1]);
+                }
+                for h in 0..if W::WIDE { 1 } else { 2 } {
+                    let start = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32::<7>(start[h]));
+                    scatter::<{ 2 * COLS }>(&raw mut (*s).start[at][h][n], start);
+                    let scale = _mm512_castps_si512(step.scale[h]);
+                    scatter::<{ 2 * COLS }>((&raw mut (*s).scale[at][h][n]).cast(), scale);
+                    if W::OFFSETS {
+                        let offset = _mm512_castps_si512(step.offset[h]);
+                        scatter::<{ 2 * COLS }>((&raw mut (*s).offset[at][h][n]).cast(), offset);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Stores the quarters of `v`, one per block, `STRIDE` words apart.
+#[inline(always)]
+unsafe fn scatter<const STRIDE: usize>(to: *mut i32, v: __m512i) {
+    // SAFETY: four blocks from `to` are within the scratch.
+    unsafe {
+        _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(v));
+        _mm_storeu_si128(to.add(STRIDE).cast(), _mm512_extracti32x4_epi32::<1>(v));
+        _mm_storeu_si128(to.add(2 * STRIDE).cast(), _mm512_extracti32x4_epi32::<2>(v));
+        _mm_storeu_si128(to.add(3 * STRIDE).cast(), _mm512_extracti32x4_epi32::<3>(v));
+    }
+}
+
+/// Copies a panel of activation row `row`, with 128 added, to row `m` of the scratch.
+#[inline(always)]
+unsafe fn shift(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, blocks: usize) {
+    // SAFETY: the masked load stays within the row, the store within the panel.
+    unsafe {
+        let (q, ..) = q8_row(d, row);
+        for i in (0..32 * blocks).step_by(64) {
+            let v = _mm512_maskz_loadu_epi8(low_bits(32 * blocks - i), q.add(k + i).cast());
+            let v = _mm512_xor_si512(v, _mm512_set1_epi8(-128));
+            _mm512_storeu_si512((&raw mut (*s).x[m][i]).cast(), v);
+        }
+    }
+}
+
+/// Adds the panel's products with activation rows `m..m + M` of the tile.
+#[inline(always)]
+unsafe fn multiply<W: Weights, const H: usize, const M: usize>(
+    d: &Dots,
+    s: *mut Scratch,
+    m: usize,
+    m0: usize,
+    k: usize,
+    blocks: usize,
+) {
+    // SAFETY: blocks of the panel, rows of the tile.
+    unsafe {
+        let x: [*const u8; M] = std::array::from_fn(|i| (&raw const (*s).x[m + i]).cast());
+        let side: [(*const f32, *const f32); M] = std::array::from_fn(|i| {
+            let (_, scales, sums) = q8_row(d, m0 + m + i);
+            (scales.add(k / 32), sums.add(k / 16))
+        });
+        for chain in 0..CHAINS.min(blocks) {
+            let at = |i: usize, h: usize| &raw mut (*s).sum[m + i][chain][16 * h];
+            let mut sum: [[__m512; H]; M] = std::array::from_fn(|i| std::array::from_fn(|h| _mm512_load_ps(at(i, h))));
+            for b in (chain..blocks).step_by(CHAINS) {
+                let load = |t: usize, h: usize| _mm512_load_si512((&raw const (*s).start[b][t][16 * h]).cast());
+                let scale = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).scale[b][t][16 * h]);
+                let offset = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).offset[b][t][16 * h]);
+                let parts = if W::WIDE { 1 } else { 2 };
+                let quads = 8 / parts;
+                for t in 0..parts {
+                    let mut v: [[__m512i; H]; M] = [std::array::from_fn(|h| load(t, h)); M];
+                    for q in t * quads..(t + 1) * quads {
+                        let w: [__m512i; H] =
+                            std::array::from_fn(|h| _mm512_load_si512((&raw const (*s).w[b][q][16 * h]).cast()));
+                        for (v, x) in v.iter_mut().zip(x) {
+                            let a = _mm512_set1_epi32(x.add(32 * b + 4 * q).cast::<i32>().read());
+                            for (v, w) in v.iter_mut().zip(w) {
+                                *v = _mm512_dpbusd_epi32(*v, a, w);
+                            }
+                        }
+                    }
+                    for ((sum, v), side) in sum.iter_mut().zip(v).zip(side) {
+                        let a_scale = _mm512_set1_ps(*side.0.add(b));
+                        for (h, (sum, v)) in sum.iter_mut().zip(v).enumerate() {
+                            let scale = _mm512_mul_ps(scale(t, h), a_scale);
+                            *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), scale, *sum);
+                        }
+                    }
+                }
+                if W::OFFSETS {
+                    for (sum, side) in sum.iter_mut().zip(side) {
+                        let sums = [0, 1].map(|t| _mm512_set1_ps(*side.1.add(2 * b + t)));
+                        for (h, sum) in sum.iter_mut().enumerate() {
+                            if W::WIDE {
+                                *sum = _mm512_fmadd_ps(offset(0, h), _mm512_add_ps(sums[0], sums[1]), *sum);
+                            } else {
+                                *sum = _mm512_fmadd_ps(offset(0, h), sums[0], *sum);
+                                *sum = _mm512_fmadd_ps(offset(1, h), sums[1], *sum);
+                            }
+                        }
+                    }
+                }
+            }
+            for (i, sum) in sum.into_iter().enumerate() {
+                for (h, sum) in sum.into_iter().enumerate() {
+                    _mm512_store_ps(at(i, h), sum);
+                }
+            }
+        }
+    }
+}
+
+/// Writes the first `cols` sums of a row to row `m` of the tile, from column `n`.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+unsafe fn store(d: &Dots, sum: *const [[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
+    // SAFETY: the mask keeps the stores within the tile.
+    unsafe {
+        for h in 0..cols.div_ceil(16) {
+            let chain = |c: usize| _mm512_load_ps((&raw const (*sum)[c][16 * h]).cast());
+            let sum = _mm512_add_ps(_mm512_add_ps(chain(0), chain(1)), _mm512_add_ps(chain(2), chain(3)));
+            let exist = low_bits(cols - 16 * h) as u16;
+            _mm512_mask_storeu_ps(d.out.add(m * d.out_stride + n + 16 * h), exist, sum);
+        }
+    }
+}
+
+const _: () = assert!(PANEL.is_multiple_of(PAIR) && PAIR == 2 * STEP);

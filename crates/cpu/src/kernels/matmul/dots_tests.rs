@@ -1,0 +1,399 @@
+//! Every row of the dot-product table that this machine can run, against an f64 definition, against
+//! the portable kernel to the bit, and against itself in other tile shapes to the bit.
+
+use super::dots::Dots;
+use super::table::{Act, DOTS, DotsRow, find};
+use crate::level::Level;
+use akunu_dtype::{DType, FORMATS, Planes, PlanesMut, Unpacked};
+use akunu_plan::q8;
+
+/// Error allowed relative to the sum of the magnitudes of all terms. The integer part is exact; what
+/// remains is f32 rounding along chains of some hundred steps.
+const TOLERANCE: f64 = 1e-5;
+
+/// Rows, columns, and length: in blocks of 256 values, and in units of smaller blocks.
+const SHAPES: &[(usize, usize, [usize; 2])] = &[
+    (1, 1, [1, 1]),
+    (1, 37, [3, 19]),
+    (2, 4, [2, 8]),
+    (3, 5, [1, 5]),
+    (4, 16, [5, 23]),
+    (5, 3, [3, 18]),
+    (7, 33, [2, 9]),
+    (16, 17, [1, 2]),
+    (70, 9, [5, 21]),
+    (131, 20, [2, 3]),
+    (6, 34, [4, 68]),
+];
+
+#[test]
+fn every_kernel_agrees_with_the_definition() {
+    each_row(|row, dtype, problem| {
+        let got = problem.run(row, 0..problem.rows, 0..problem.cols)?;
+        for m in 0..problem.rows {
+            for n in 0..problem.cols {
+                let (want, magnitude) = problem.expected(dtype, row.act, m, n);
+                let got = f64::from(got[m * problem.cols + n]);
+                // The negation catches NaN.
+                if !((got - want).abs() <= TOLERANCE * magnitude + 1e-30) {
+                    return Err(format!("row {m}, column {n}: {got} instead of {want} (terms {magnitude})"));
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_product_does_not_depend_on_the_rest_of_its_tile() {
+    each_row(|row, _, problem| {
+        let whole = problem.run(row, 0..problem.rows, 0..problem.cols)?;
+        let splits = [(1, 1), (1, problem.cols), (2, 3), (3, 8), (4, 16), (6, 5)];
+        for (rows, cols) in splits {
+            for m in (0..problem.rows).step_by(rows * 3) {
+                for n in (0..problem.cols).step_by(cols) {
+                    let (m_end, n_end) = ((m + rows).min(problem.rows), (n + cols).min(problem.cols));
+                    let part = problem.run(row, m..m_end, n..n_end)?;
+                    for (i, got) in part.iter().enumerate() {
+                        let (m, n) = (m + i / (n_end - n), n + i % (n_end - n));
+                        let want = whole[m * problem.cols + n];
+                        if got.to_bits() != want.to_bits() {
+                            return Err(format!("tiles of {rows}×{cols}: row {m}, column {n}: {got:e}, not {want:e}"));
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn kernels_of_every_level_give_the_same_bits() {
+    each_row(|row, dtype, problem| {
+        // With f32 activations only kernels with fused multiply-adds agree.
+        let lowest = if row.act == Act::Q8 { Level::Generic } else { Level::Avx2 };
+        let Some(base) = find(dtype, row.act, lowest).filter(|base| base.level == lowest && row.level >= lowest) else {
+            return Ok(());
+        };
+        // A kernel for every format chains half blocks; find() never prefers it to the format's own.
+        if row.dtype.is_none() && base.dtype.is_some() && row.act == Act::Q8 {
+            return Ok(());
+        }
+        let got = problem.run(row, 0..problem.rows, 0..problem.cols)?;
+        let want = problem.run(base, 0..problem.rows, 0..problem.cols)?;
+        match got.iter().zip(&want).position(|(got, want)| got.to_bits() != want.to_bits()) {
+            Some(i) => Err(format!("{} instead of {} of {} at {i}", got[i], want[i], base.name)),
+            None => Ok(()),
+        }
+    });
+}
+
+#[test]
+fn find_prefers_the_level_and_then_the_format() {
+    for level in Level::ALL {
+        for f in FORMATS {
+            let row = find(f.dtype, Act::F32, level).unwrap();
+            assert!(row.level <= level && row.dtype.is_none_or(|d| d == f.dtype), "{}", f.name);
+            assert_eq!(find(f.dtype, Act::Q8, level).is_some(), f.dtype.is_quantized(), "{}", f.name);
+        }
+    }
+    let row = find(DType::Q4_0, Act::Q8, Level::Generic).unwrap();
+    assert_eq!((row.dtype, row.level), (Some(DType::Q4_0), Level::Generic));
+    let row = find(DType::IQ2_XXS, Act::Q8, Level::Generic).unwrap();
+    assert_eq!((row.dtype, row.level), (None, Level::Generic));
+}
+
+/// Runs `check` on every row, format and shape, and reports all that fail.
+fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
+    let mut failures = Vec::new();
+    for row in DOTS.iter().filter(|row| row.level <= Level::detect()) {
+        for f in FORMATS.iter().filter(|f| serves(row, f.dtype)) {
+            for (i, &(rows, cols, [large, small])) in SHAPES.iter().enumerate() {
+                // Odd lengths where the block allows.
+                let k = match f.block {
+                    256 => 256 * large,
+                    1 => 21 * small,
+                    block => block * small,
+                };
+                let problem = Problem::new(f.dtype, row.act, rows, cols, k, i % 2 == 1);
+                if let Err(fault) = check(row, f.dtype, &problem) {
+                    failures.push(format!("{} {} {rows}×{cols}×{k}: {fault}", row.name, f.name));
+                    break;
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+fn serves(row: &DotsRow, dtype: DType) -> bool {
+    let fits = match row.act {
+        Act::F32 => ![DType::F64, DType::I64, DType::I32, DType::U32].contains(&dtype),
+        Act::Q8 => dtype.is_quantized(),
+    };
+    fits && row.dtype.is_none_or(|d| d == dtype)
+}
+
+/// Weights and activations.
+struct Problem {
+    dtype: DType,
+    rows: usize,
+    cols: usize,
+    k: usize,
+    /// Weight planes, each ending where readable memory ends.
+    w: [Guarded; 3],
+    strides: [usize; 2],
+    x: Guarded,
+    x_stride: usize,
+}
+
+impl Problem {
+    fn new(dtype: DType, act: Act, rows: usize, cols: usize, k: usize, raw: bool) -> Self {
+        let mut random = Random(0x9e37_79b9 ^ (rows * 7919 + cols * 104_729 + k * 31) as u64);
+        let f = dtype.format();
+        let blocks = k / f.block;
+        let strides = [blocks * f.bytes, blocks * f.side_bytes];
+        let mut w = [strides[0], strides[1], strides[1]].map(|stride| Guarded::new(cols * stride));
+        let [data, scales, biases] = &mut w;
+        for n in 0..cols {
+            let planes = PlanesMut {
+                data: &mut data.bytes_mut()[n * strides[0]..][..strides[0]],
+                scales: &mut scales.bytes_mut()[n * strides[1]..][..strides[1]],
+                biases: &mut biases.bytes_mut()[n * strides[1]..][..strides[1]],
+            };
+            match f.encode {
+                Some(encode) if !raw || f.side_bytes > 0 => {
+                    let values: Vec<f32> = (0..k).map(|_| random.value()).collect();
+                    encode(&values, planes);
+                }
+                _ => random.fill(dtype, planes.data),
+            }
+        }
+        let row_bytes = match act {
+            Act::F32 => 4 * k,
+            Act::Q8 => q8::row_bytes(k),
+        };
+        let x_stride = row_bytes.next_multiple_of(64);
+        let mut x = Guarded::new(rows * x_stride);
+        for m in 0..rows {
+            let row = &mut x.bytes_mut()[m * x_stride..][..row_bytes];
+            let values: Vec<f32> = (0..k).map(|_| random.value()).collect();
+            match act {
+                Act::F32 => put(row, &values),
+                Act::Q8 => {
+                    let (q, floats) = row.split_at_mut(k);
+                    let (scales, sums) = floats.split_at_mut(k / q8::BLOCK * 4);
+                    for (b, values) in values.as_chunks::<{ q8::BLOCK }>().0.iter().enumerate() {
+                        let mut block = [0i8; q8::BLOCK];
+                        let scale = q8::quantize_block(values, &mut block);
+                        put(&mut scales[4 * b..], &[scale]);
+                        for (g, group) in block.chunks(q8::GROUP).enumerate() {
+                            let sum: i32 = group.iter().map(|&q| i32::from(q)).sum();
+                            put(&mut sums[8 * b + 4 * g..], &[scale * sum as f32]);
+                        }
+                        for (to, q) in q[b * q8::BLOCK..].iter_mut().zip(block) {
+                            *to = q as u8;
+                        }
+                    }
+                }
+            }
+        }
+        Self { dtype, rows, cols, k, w, strides, x, x_stride }
+    }
+
+    /// The products of some rows and columns; an error if the kernel wrote anything else.
+    fn run(&self, row: &DotsRow, m: std::ops::Range<usize>, n: std::ops::Range<usize>) -> Result<Vec<f32>, String> {
+        const POISON: u32 = 0x7fc0_dead;
+        let (rows, cols) = (m.len(), n.len());
+        let (out_stride, margin) = (cols + 3, 16);
+        let mut out = vec![f32::from_bits(POISON); margin + rows * out_stride + margin];
+        let [data, scales, biases] = &self.w;
+        let d = Dots {
+            w: data.bytes()[n.start * self.strides[0]..].as_ptr(),
+            w_scales: scales.bytes()[n.start * self.strides[1]..].as_ptr(),
+            w_biases: biases.bytes()[n.start * self.strides[1]..].as_ptr(),
+            w_stride: self.strides[0],
+            w_side_stride: self.strides[1],
+            x: self.x.bytes()[m.start * self.x_stride..].as_ptr(),
+            x_stride: self.x_stride,
+            rows,
+            cols,
+            k: self.k,
+            out: out[margin..].as_mut_ptr(),
+            out_stride,
+            dtype: self.dtype.index(),
+        };
+        // SAFETY: the pointers are those of the problem, and the machine has the row's level.
+        unsafe { (row.run)(&d) };
+        let mut tile = Vec::new();
+        for (i, v) in out.iter().enumerate() {
+            let inside = i.checked_sub(margin).filter(|i| i / out_stride < rows && i % out_stride < cols);
+            match inside {
+                Some(_) => tile.push(*v),
+                None if v.to_bits() != POISON => return Err(format!("wrote outside of its tile, at {i}")),
+                None => {}
+            }
+        }
+        Ok(tile)
+    }
+
+    /// The product in f64, and the sum of the magnitudes of its terms.
+    fn expected(&self, dtype: DType, act: Act, m: usize, n: usize) -> (f64, f64) {
+        let f = dtype.format();
+        let row = |p: &Guarded, stride: usize| p.bytes()[n * stride..][..stride].to_vec();
+        let (data, scales, biases) =
+            (row(&self.w[0], self.strides[0]), row(&self.w[1], self.strides[1]), row(&self.w[2], self.strides[1]));
+        let mut w = vec![0.0f32; self.k];
+        (f.decode)(Planes { data: &data, scales: &scales, biases: &biases }, &mut w);
+        // Offsets may cancel what the integers are worth: they count on their own.
+        let mut size: Vec<f64> = w.iter().map(|w| f64::from(w.abs())).collect();
+        if let Some(unpack) = f.unpack {
+            let mut u = Unpacked::default();
+            for b in 0..self.k / f.block {
+                let part = |p: &[u8], bytes: usize| p[b * bytes..][..bytes].to_vec();
+                let (data, scales, biases) =
+                    (part(&data, f.bytes), part(&scales, f.side_bytes), part(&biases, f.side_bytes));
+                unpack(Planes { data: &data, scales: &scales, biases: &biases }, &mut u);
+                for i in 0..f.block {
+                    let (scale, offset) = (f64::from(u.scale[i / 16]), f64::from(u.offset[i / 16]));
+                    size[b * f.block + i] = (scale * f64::from(u.q[i])).abs() + offset.abs();
+                }
+            }
+        }
+        let x = &self.x.bytes()[m * self.x_stride..];
+        let value = |k: usize| match act {
+            Act::F32 => f64::from(get(x, 4 * k)),
+            Act::Q8 => f64::from(x[k] as i8) * f64::from(get(x, q8::scales_offset(self.k) + k / q8::BLOCK * 4)),
+        };
+        let terms = (0..self.k).map(|k| (f64::from(w[k]) * value(k), size[k] * value(k).abs()));
+        terms.fold((0.0, 0.0), |(sum, sizes), (term, size)| (sum + term, sizes + size))
+    }
+}
+
+fn put(to: &mut [u8], values: &[f32]) {
+    for (to, v) in to.chunks_exact_mut(4).zip(values) {
+        to.copy_from_slice(&v.to_le_bytes());
+    }
+}
+
+fn get(from: &[u8], at: usize) -> f32 {
+    f32::from_le_bytes(from[at..at + 4].try_into().unwrap())
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// About -1 to 1, now and then larger.
+    fn value(&mut self) -> f32 {
+        let v = (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        if self.next().is_multiple_of(37) { 8.0 * v } else { v }
+    }
+
+    /// Random blocks whose values are finite and of a moderate size.
+    fn fill(&mut self, dtype: DType, data: &mut [u8]) {
+        let f = dtype.format();
+        let mut values = vec![0.0; f.block];
+        for block in data.chunks_exact_mut(f.bytes) {
+            loop {
+                block.iter_mut().for_each(|b| *b = self.next() as u8);
+                (f.decode)(Planes { data: block, ..Planes::default() }, &mut values);
+                if values.iter().all(|v| v.is_finite() && v.abs() < 1e4) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that end where a page begins that must not be read, and begin at a multiple of 64 if
+/// their number is one.
+struct Guarded {
+    map: Map,
+    len: usize,
+}
+
+impl Guarded {
+    fn new(len: usize) -> Self {
+        Self { map: Map::new(len.next_multiple_of(PAGE)), len }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.map.bytes()[self.map.len - self.len..]
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let start = self.map.len - self.len;
+        &mut self.map.bytes_mut()[start..]
+    }
+}
+
+const PAGE: usize = 4096;
+
+/// Zeroed pages, followed by one without access where the system is Linux.
+struct Map {
+    start: *mut u8,
+    len: usize,
+}
+
+#[cfg(target_os = "linux")]
+mod os {
+    use std::ffi::{c_int, c_void};
+    unsafe extern "C" {
+        pub fn mmap(at: *mut c_void, len: usize, protection: c_int, flags: c_int, file: c_int, at: i64) -> *mut c_void;
+        pub fn mprotect(at: *mut c_void, len: usize, protection: c_int) -> c_int;
+        pub fn munmap(at: *mut c_void, len: usize) -> c_int;
+    }
+    pub const READ_WRITE: c_int = 3;
+    pub const PRIVATE_ANONYMOUS: c_int = 0x22;
+}
+
+#[cfg(target_os = "linux")]
+impl Map {
+    fn new(len: usize) -> Self {
+        // SAFETY: a new mapping, whose last page loses its access.
+        unsafe {
+            let start =
+                os::mmap(std::ptr::null_mut(), len + PAGE, os::READ_WRITE, os::PRIVATE_ANONYMOUS, -1, 0).cast::<u8>();
+            assert_ne!(start as isize, -1, "no memory");
+            assert_eq!(os::mprotect(start.add(len).cast(), PAGE, 0), 0);
+            Self { start, len }
+        }
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the mapping that `new` made.
+        unsafe { os::munmap(self.start.cast(), self.len + PAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Map {
+    fn new(len: usize) -> Self {
+        let layout = std::alloc::Layout::from_size_align(len.max(PAGE), PAGE).unwrap();
+        // SAFETY: the size is not 0. The few pages of a test are not given back.
+        Self { start: unsafe { std::alloc::alloc_zeroed(layout) }, len }
+    }
+}
+
+impl Map {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: `len` readable bytes that `self` owns.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: `len` writable bytes that `self` owns.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
