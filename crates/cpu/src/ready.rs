@@ -335,7 +335,8 @@ impl Checker<'_> {
         for written in self.touches.iter().filter(|t| t.writes) {
             for other in self.touches.iter().filter(|t| t.slot != written.slot && t.overlaps(written)) {
                 let same = other.start == written.start && other.stride == written.stride;
-                let int8 = self.record.flags & (X_IS_Q8 | Y_IS_Q8) != 0;
+                let flags = self.record.flags;
+                let int8 = flags & Y_IS_Q8 != 0 || other.slot == 0 && flags & X_IS_Q8 != 0;
                 if !(same && !int8 && may_share(kind).contains(&other.slot)) {
                     return Err(format!("operand {} lies on its result", other.slot));
                 }

@@ -1,1 +1,37 @@
-//! Placeholder.
+//! Akunu: run language models locally.
+//!
+//! ```
+//! use akunu::{Engine, GenerateOptions, LoadOptions};
+//!
+//! let mut engine = Engine::embedded(LoadOptions::default())?;
+//! let options = GenerateOptions { max_tokens: 16, ..Default::default() };
+//! let story = engine.generate_text("Once upon a time", options)?;
+//! assert!(!story.is_empty());
+//! # Ok::<(), akunu::Error>(())
+//! ```
+//!
+//! An [`Engine`] is a loaded model: its programs bound to the machine's kernels, its KV cache, its
+//! tokenizer. A [`Sequence`] is a conversation's place in the KV cache.
+
+#![forbid(unsafe_code)]
+
+mod blocks;
+mod embedded;
+mod engine;
+mod error;
+mod generate;
+mod sample;
+mod sequence;
+
+pub use akunu_arch as arch;
+pub use akunu_cpu as cpu;
+pub use akunu_dtype::{DType, FORMATS};
+pub use akunu_formats as formats;
+pub use akunu_plan as plan;
+pub use akunu_text as text;
+pub use embedded::DEFAULT_MODEL_NAME;
+pub use engine::{Activations, DEFAULT_CONTEXT, Engine, LoadOptions, Outputs, Part};
+pub use error::Error;
+pub use generate::{Finish, Generate, GenerateOptions, Piece};
+pub use sample::{Sampler, SamplingOptions, argmax};
+pub use sequence::Sequence;

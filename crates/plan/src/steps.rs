@@ -149,7 +149,7 @@ impl<'a> StepVars<'a> {
     }
 
     /// The tokens chosen so far in the chain, `[step][output]`.
-    pub fn emitted(&self) -> &[u32] {
+    pub fn into_emitted(self) -> &'a [u32] {
         let h = self.header();
         let at = h.emitted_offset as usize / 4;
         &self.words[at..at + (h.emitted_steps * h.outputs) as usize]

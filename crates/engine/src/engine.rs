@@ -1,0 +1,366 @@
+//! A loaded model: programs bound to kernels, the KV cache, and the steps that run them.
+
+use crate::blocks::Pools;
+use crate::sequence::{Copy, Sequence};
+use crate::{Error, embedded};
+use akunu_arch::Model;
+use akunu_cpu::{Cpu, FileBytes, KvPool, Level, Memory, MemoryPlan, Ready};
+use akunu_dtype::DType;
+use akunu_formats::ModelFile;
+use akunu_plan::{BuildOptions, KV_BLOCK, Program, RowVars, StepLayout, build};
+use akunu_text::Tokenizer;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What quantized weights are multiplied with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activations {
+    #[default]
+    Int8,
+    /// Slower, exact: for comparing engines.
+    F32,
+}
+
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// `None`: as many as this process may use.
+    pub threads: Option<usize>,
+    /// `None`: the best the machine has, or what `AKUNU_CPU` says.
+    pub level: Option<Level>,
+    /// Number format of the KV cache: `F32`, `F16` or `Q8_0`.
+    pub kv: DType,
+    pub activations: Activations,
+    /// Positions a sequence can have; `None`: the model's own, up to [`DEFAULT_CONTEXT`].
+    pub context: Option<usize>,
+    /// Rows of a prefill step.
+    pub chunk: usize,
+    /// Sequences the KV cache has room for at full length.
+    pub sequences: usize,
+    /// See `arch::Model::round_constants`.
+    pub round_constants: bool,
+}
+
+/// The context of a model that was made for a longer one, where nobody asks for more.
+pub const DEFAULT_CONTEXT: usize = 8192;
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            level: None,
+            kv: DType::F16,
+            activations: Activations::default(),
+            context: None,
+            chunk: 256,
+            sequences: 1,
+            round_constants: false,
+        }
+    }
+}
+
+/// Rows a small-batch program takes.
+const SMALL_BATCH: usize = 16;
+/// The longest chain of greedy tokens in one replay.
+pub(crate) const MAX_CHAIN: usize = 64;
+
+/// One program bound for up to `max_rows` rows.
+struct Class {
+    program: Program,
+    ready: Ready,
+}
+
+/// Which rows of a part give logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outputs {
+    None,
+    Last,
+    All,
+}
+
+/// The next tokens of one sequence in a step.
+pub struct Part<'a> {
+    pub sequence: &'a mut Sequence,
+    pub tokens: &'a [u32],
+    pub outputs: Outputs,
+}
+
+/// A loaded model.
+pub struct Engine {
+    file: Arc<ModelFile>,
+    model: Model,
+    tokenizer: Option<Tokenizer>,
+    cpu: Cpu,
+    memory: Memory,
+    /// By rows, ascending.
+    classes: Vec<Class>,
+    /// The class of the last step: it knows where the logits are.
+    last: usize,
+    pools: Pools,
+    context: usize,
+    copies: Vec<Copy>,
+}
+
+/// One file of a model, kept alive by whoever reads it.
+struct FileView(Arc<ModelFile>, usize);
+
+impl AsRef<[u8]> for FileView {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes(self.1)
+    }
+}
+
+impl Engine {
+    /// Loads a GGUF file, a safetensors file, or an HF or MLX directory.
+    pub fn load(path: &Path, options: LoadOptions) -> Result<Engine, Error> {
+        Self::from_file(ModelFile::open(path)?, options)
+    }
+
+    /// The model inside the binary.
+    pub fn embedded(options: LoadOptions) -> Result<Engine, Error> {
+        Self::from_file(embedded::open()?, options)
+    }
+
+    pub fn from_file(file: ModelFile, options: LoadOptions) -> Result<Engine, Error> {
+        let file = Arc::new(file);
+        let mut model = Model::read(&file)?;
+        if options.round_constants {
+            model.round_constants(&file);
+        }
+        let tokenizer = match Tokenizer::from_model_file(&file) {
+            Err(akunu_text::Error::NoTokenizer(_)) => None,
+            tokenizer => Some(tokenizer?),
+        };
+        let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
+        let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
+        let chunk = options.chunk.clamp(1, 4096);
+        let sequences = options.sequences.clamp(1, SMALL_BATCH);
+
+        let mut sizes = vec![(1, 1), (SMALL_BATCH.min(chunk), SMALL_BATCH.min(chunk)), (chunk, SMALL_BATCH.min(chunk))];
+        sizes.dedup();
+        let mut built = Vec::new();
+        for (max_rows, max_outputs) in sizes {
+            let int8_activations = options.activations == Activations::Int8;
+            let build_options = BuildOptions { max_rows, max_outputs, int8_activations, kv: options.kv };
+            let program = build(&model, &file, build_options)?;
+            let bound = cpu.bind(&program)?;
+            built.push((program, bound));
+        }
+        let groups = &built[0].0.kv_groups;
+        let steps = StepLayout {
+            max_rows: chunk,
+            max_outputs: SMALL_BATCH,
+            groups: groups.len(),
+            sequences: SMALL_BATCH,
+            table_blocks: context.div_ceil(KV_BLOCK) + 1,
+            max_chain: MAX_CHAIN,
+        };
+        let pools: Vec<KvPool> = groups
+            .iter()
+            .map(|group| {
+                // A window's blocks, those of the chunk being written, and the partly seen ones at both ends.
+                let positions = group.window.map_or(context, |w| context.min(w + chunk.max(MAX_CHAIN) + KV_BLOCK));
+                let blocks = (positions.div_ceil(KV_BLOCK) + 1) * sequences;
+                KvPool { block_bytes: group.block_bytes, blocks }
+            })
+            .collect();
+        let files: Vec<FileBytes> =
+            (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
+        let bounds: Vec<_> = built.iter().map(|(_, bound)| bound).collect();
+        let memory = Memory::new(MemoryPlan { programs: &bounds, steps, kv: &pools, files })
+            .map_err(akunu_cpu::Error::from)?;
+        let classes = built
+            .into_iter()
+            .map(|(program, bound)| {
+                let ready = cpu.ready(bound, program.max_rows, program.max_outputs, &memory)?;
+                Ok(Class { ready, program })
+            })
+            .collect::<Result<Vec<_>, Error>>()?;
+        Ok(Engine {
+            file,
+            model,
+            tokenizer,
+            cpu,
+            memory,
+            classes,
+            last: 0,
+            pools: Pools::new(pools.iter().map(|p| p.blocks)),
+            context,
+            copies: Vec::new(),
+        })
+    }
+
+    pub fn file(&self) -> &ModelFile {
+        &self.file
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
+    }
+
+    /// The tokenizer, or the error that says there is none.
+    pub fn need_tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.file.path().display().to_string() })
+    }
+
+    /// Positions a sequence can have.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    pub fn vocab(&self) -> usize {
+        self.model.config.vocab
+    }
+
+    pub fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+
+    /// The program of one-row steps.
+    pub fn decode_program(&self) -> &Program {
+        &self.classes[0].program
+    }
+
+    /// An empty sequence in this engine's KV cache.
+    pub fn sequence(&self) -> Sequence {
+        let groups = &self.classes[0].program.kv_groups;
+        Sequence::new(self.pools.clone(), groups.iter().map(|g| g.window).collect())
+    }
+
+    /// Feeds tokens to a sequence, chunk by chunk; the logits of the last one.
+    pub fn prefill(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<&[f32], Error> {
+        if tokens.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        self.check_room(sequence, tokens.len())?;
+        let chunk = self.chunk();
+        let last = (tokens.len() - 1) / chunk;
+        for (i, tokens) in tokens.chunks(chunk).enumerate() {
+            let outputs = if i == last { Outputs::Last } else { Outputs::None };
+            self.step(&mut [Part { sequence, tokens, outputs }])?;
+        }
+        Ok(self.logits_of(0))
+    }
+
+    /// The logits of every position of `tokens`, in a sequence of their own.
+    pub fn logits(&mut self, tokens: &[u32], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
+        let mut sequence = self.sequence();
+        self.check_room(&sequence, tokens.len())?;
+        let rows = self.chunk().min(SMALL_BATCH);
+        for tokens in tokens.chunks(rows) {
+            let start = sequence.len();
+            self.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All }])?;
+            (0..tokens.len()).for_each(|i| each(start + i, self.logits_of(i)));
+        }
+        Ok(())
+    }
+
+    /// Feeds `token` and continues greedily: `n` tokens (up to the longest chain) in one replay.
+    pub fn greedy(&mut self, sequence: &mut Sequence, token: u32, n: usize) -> Result<&[u32], Error> {
+        let n = n.clamp(1, MAX_CHAIN);
+        self.check_room(sequence, n)?;
+        self.submit(&mut [Part { sequence, tokens: &[token], outputs: Outputs::Last }], n)?;
+        Ok(self.emitted())
+    }
+
+    /// One step over any number of sequences; up to `SMALL_BATCH` rows of logits come out, in order.
+    pub fn step(&mut self, parts: &mut [Part<'_>]) -> Result<(), Error> {
+        self.submit(parts, 1)
+    }
+
+    /// Logits of an output row of the last step.
+    pub fn logits_of(&self, output: usize) -> &[f32] {
+        let class = &self.classes[self.last];
+        self.memory.logits(class.ready.bound(), output, self.model.config.vocab).unwrap_or(&[])
+    }
+
+    /// The greedy choice of every output row of the last submission, `[step][output]`.
+    pub fn emitted(&mut self) -> &[u32] {
+        self.memory.step_vars().into_emitted()
+    }
+
+    fn chunk(&self) -> usize {
+        self.classes[self.classes.len() - 1].program.max_rows
+    }
+
+    fn check_room(&self, sequence: &Sequence, tokens: usize) -> Result<(), Error> {
+        match sequence.len() + tokens {
+            total if total > self.context => Err(Error::ContextFull { tokens: total, context: self.context }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the step variables and replays `steps` steps. Every later step feeds each output
+    /// row the token it chose.
+    fn submit(&mut self, parts: &mut [Part<'_>], steps: usize) -> Result<(), Error> {
+        let vocab = self.model.config.vocab;
+        let rows: usize = parts.iter().map(|p| p.tokens.len()).sum();
+        let outputs = parts.iter().map(Part::outputs).sum();
+        self.last = self.class_for(rows, outputs, parts.len())?;
+        for part in parts.iter_mut() {
+            debug_assert!(part.sequence.belongs_to(&self.pools), "a sequence of another engine");
+            if let Some(&token) = part.tokens.iter().find(|t| **t as usize >= vocab) {
+                return Err(Error::Token { token, vocab });
+            }
+            self.check_room(part.sequence, part.tokens.len() + steps - 1)?;
+            part.sequence.reserve(part.tokens.len() + steps - 1, &mut self.copies)?;
+        }
+        self.copy_blocks();
+        self.write_steps(parts, rows, outputs);
+        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, steps)?;
+        for part in parts {
+            part.sequence.set_len(part.sequence.len() + part.tokens.len() + steps - 1);
+        }
+        Ok(())
+    }
+
+    fn class_for(&self, rows: usize, outputs: usize, sequences: usize) -> Result<usize, Error> {
+        let fits = |c: &Class| rows <= c.program.max_rows && outputs <= c.program.max_outputs;
+        let class = self.classes.iter().position(fits).filter(|_| sequences <= SMALL_BATCH);
+        class.ok_or(Error::StepTooLarge { rows, outputs, max_rows: self.chunk(), max_outputs: SMALL_BATCH })
+    }
+
+    fn write_steps(&mut self, parts: &[Part<'_>], rows: usize, outputs: usize) {
+        let groups = self.classes[0].program.kv_groups.len();
+        let mut vars = self.memory.step_vars();
+        let header = vars.header_mut();
+        (header.rows, header.outputs, header.emitted_steps) = (rows as u32, outputs as u32, 0);
+        let (mut row, mut output) = (0, 0);
+        for (slot, part) in parts.iter().enumerate() {
+            for group in 0..groups {
+                let table = part.sequence.table(group);
+                vars.table_mut(group, slot)[..table.len()].copy_from_slice(table);
+            }
+            let first = part.sequence.len();
+            for (i, &token) in part.tokens.iter().enumerate() {
+                vars.rows_mut()[row + i] =
+                    RowVars { token, position: (first + i) as u32, sequence: slot as u32, reserved: 0 };
+            }
+            row += part.tokens.len();
+            let wanted = part.outputs();
+            (0..wanted).for_each(|i| vars.outputs_mut()[output + i] = (row - wanted + i) as u32);
+            output += wanted;
+        }
+    }
+
+    fn copy_blocks(&mut self) {
+        for (group, from, to) in self.copies.drain(..) {
+            let bytes = self.classes[0].program.kv_groups[group].block_bytes;
+            let from = from as usize * bytes;
+            self.memory.kv_mut(group).copy_within(from..from + bytes, to as usize * bytes);
+        }
+    }
+}
+
+impl Part<'_> {
+    fn outputs(&self) -> usize {
+        match self.outputs {
+            Outputs::None => 0,
+            Outputs::Last => self.tokens.len().min(1),
+            Outputs::All => self.tokens.len(),
+        }
+    }
+}

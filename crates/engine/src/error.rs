@@ -1,0 +1,33 @@
+//! Everything that can go wrong, one sentence each.
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Format(#[from] akunu_formats::Error),
+    #[error(transparent)]
+    Model(#[from] akunu_arch::Error),
+    #[error(transparent)]
+    Build(#[from] akunu_plan::BuildError),
+    #[error(transparent)]
+    Kernel(#[from] akunu_plan::NoKernel),
+    #[error(transparent)]
+    Cpu(#[from] akunu_cpu::Error),
+    #[error(transparent)]
+    Program(#[from] akunu_cpu::Unready),
+    #[error(transparent)]
+    Replay(#[from] akunu_cpu::ReplayError),
+    #[error(transparent)]
+    Text(#[from] akunu_text::Error),
+    #[error("{tokens} tokens do not fit a context of {context}: {} too many; make it larger or the prompt shorter", tokens - context)]
+    ContextFull { tokens: usize, context: usize },
+    #[error("all {blocks} blocks of the KV cache are in use")]
+    KvFull { blocks: usize },
+    #[error("token {token} is not in the vocabulary of {vocab}")]
+    Token { token: u32, vocab: usize },
+    #[error("a step of {rows} rows and {outputs} outputs: at most {max_rows} and {max_outputs} fit")]
+    StepTooLarge { rows: usize, outputs: usize, max_rows: usize, max_outputs: usize },
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    #[error("{path}: the model has no tokenizer; give token ids instead of text")]
+    NoTokenizer { path: String },
+}

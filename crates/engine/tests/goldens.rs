@@ -1,0 +1,116 @@
+//! Whole models against the oracles' logits: every family, format, level, thread count and chunking.
+
+mod support;
+
+use akunu::{Activations, DType, Engine, LoadOptions};
+use akunu_testkit::{cosine, fixtures, golden, relative_error};
+use std::path::Path;
+use support::*;
+
+/// Collects failures of a table, so that one run shows them all.
+#[derive(Default)]
+struct Failures(Vec<String>);
+
+impl Failures {
+    fn check(&mut self, ok: bool, what: impl FnOnce() -> String) {
+        if !ok {
+            self.0.push(what());
+        }
+    }
+
+    fn load(&mut self, path: &Path, options: LoadOptions) -> Option<Engine> {
+        Engine::load(path, options).map_err(|e| self.0.push(format!("{}: {e}", name(path)))).ok()
+    }
+}
+
+impl Drop for Failures {
+    fn drop(&mut self) {
+        assert!(self.0.is_empty() || std::thread::panicking(), "{} failures:\n{}", self.0.len(), self.0.join("\n"));
+    }
+}
+
+/// The lowest cosine over positions.
+fn worst_cosine(ours: &[f32], theirs: &[f32], vocab: usize) -> f64 {
+    ours.chunks(vocab).zip(theirs.chunks(vocab)).map(|(a, b)| cosine(a, b)).fold(1.0, f64::min)
+}
+
+/// Tolerances: 1e-4 with an f32 KV cache, 2e-3 with f16, whose rounding is 5e-4 per value.
+/// The oracle's module was cast as a whole, so its constants are rounded; so are ours here.
+#[test]
+fn hf_models_give_the_oracles_logits_and_greedy_tokens() {
+    let mut failures = Failures::default();
+    for dir in fixtures::all("hf") {
+        let golden = golden::load(&dir.join("golden.safetensors"));
+        // Encoders and speech models have other goldens.
+        if !golden.has("greedy.0") {
+            continue;
+        }
+        for way in ways() {
+            for (kv, tolerance) in [(DType::F32, 1e-4), (DType::F16, 2e-3)] {
+                let options = LoadOptions { kv, round_constants: true, ..options(way, Activations::F32) };
+                let Some(mut engine) = failures.load(&dir, options) else { continue };
+                for case in cases(&golden) {
+                    let ours = logits(&mut engine, &golden, case);
+                    let error = relative_error(&ours, &golden.f32(&format!("logits.{case}")));
+                    failures.check(error <= tolerance, || {
+                        format!("{} case {case}, KV {kv}, {way:?}: relative error {error:.1e}", name(&dir))
+                    });
+                    if kv != DType::F32 {
+                        continue;
+                    }
+                    let mut sequence = engine.sequence();
+                    let first = akunu::argmax(engine.prefill(&mut sequence, &ids(&golden, case)).unwrap());
+                    let mut ours = vec![first];
+                    ours.extend_from_slice(engine.greedy(&mut sequence, first, 23).unwrap());
+                    let theirs: Vec<u32> = golden.i32(&format!("greedy.{case}")).iter().map(|t| *t as u32).collect();
+                    failures.check(ours == theirs, || {
+                        format!("{} case {case}, {way:?}: greedy {ours:?}, not {theirs:?}", name(&dir))
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The oracle is HF in f32 over the dequantized weights. Int8 activations cost more on random
+/// weights, which amplify rounding, than on trained ones.
+#[test]
+fn gguf_models_point_where_the_oracle_points() {
+    let mut failures = Failures::default();
+    for path in fixtures::all("gguf").into_iter().filter(|p| p.extension().is_some_and(|e| e == "gguf")) {
+        let golden = golden::load(&path.with_extension("golden.safetensors"));
+        let trained = name(&path).starts_with("stories");
+        for way in ways() {
+            let int8_limit = if trained { 0.999 } else { 0.99 };
+            for (activations, limit) in [(Activations::F32, 0.99999), (Activations::Int8, int8_limit)] {
+                let Some(mut engine) = failures.load(&path, options(way, activations)) else { continue };
+                for case in cases(&golden) {
+                    let ours = logits(&mut engine, &golden, case);
+                    let worst = worst_cosine(&ours, &golden.f32(&format!("logits.{case}")), engine.vocab());
+                    failures.check(worst >= limit, || {
+                        format!("{} case {case}, {activations:?}, {way:?}: cosine {worst:.6}", name(&path))
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The oracle computes in f16.
+#[test]
+fn mlx_models_point_where_the_oracle_points() {
+    let mut failures = Failures::default();
+    for dir in fixtures::all("mlx") {
+        let golden = golden::load(&dir.join("golden.safetensors"));
+        for way in ways() {
+            let Some(mut engine) = failures.load(&dir, options(way, Activations::F32)) else { continue };
+            for case in cases(&golden) {
+                let ours = logits(&mut engine, &golden, case);
+                let worst = worst_cosine(&ours, &golden.f32(&format!("logits.{case}")), engine.vocab());
+                failures.check(worst >= 0.9995, || {
+                    format!("{} case {case}, {way:?}: cosine {worst:.6}", name(&dir))
+                });
+            }
+        }
+    }
+}

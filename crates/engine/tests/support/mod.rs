@@ -1,0 +1,70 @@
+//! Running a model over a golden's inputs, in every way that must not matter.
+
+use akunu::cpu::Level;
+use akunu::{Activations, Engine, LoadOptions};
+use akunu_testkit::golden::Golden;
+use std::path::Path;
+
+/// A way to run that must give the same result.
+#[derive(Clone, Copy, Debug)]
+pub struct Way {
+    pub level: Level,
+    pub threads: usize,
+    pub chunk: usize,
+}
+
+/// Every level of this machine with one chunking each for 1 and 2 threads, and every chunking at the best.
+pub fn ways() -> Vec<Way> {
+    let levels: Vec<Level> =
+        [Level::Generic, Level::Avx2, Level::Avx512, Level::Amx].into_iter().filter(|l| *l <= Level::detect()).collect();
+    let mut ways = Vec::new();
+    for &level in &levels {
+        ways.push(Way { level, threads: 1, chunk: 256 });
+        ways.push(Way { level, threads: 2, chunk: 7 });
+    }
+    for chunk in [1, 64] {
+        ways.push(Way { level: Level::detect(), threads: 2, chunk });
+    }
+    ways
+}
+
+pub fn options(way: Way, activations: Activations) -> LoadOptions {
+    LoadOptions {
+        level: Some(way.level),
+        threads: Some(way.threads),
+        chunk: way.chunk,
+        activations,
+        ..LoadOptions::default()
+    }
+}
+
+/// The cases of a golden file.
+pub fn cases(golden: &Golden) -> Vec<usize> {
+    (0..).take_while(|c| golden.has(&format!("input_ids.{c}"))).collect()
+}
+
+pub fn ids(golden: &Golden, case: usize) -> Vec<u32> {
+    golden.i32(&format!("input_ids.{case}")).iter().map(|i| *i as u32).collect()
+}
+
+/// Our logits at the positions the golden has, `[position][vocab]`.
+pub fn logits(engine: &mut Engine, golden: &Golden, case: usize) -> Vec<f32> {
+    let ids = ids(golden, case);
+    let positions = match golden.has(&format!("positions.{case}")) {
+        true => golden.i32(&format!("positions.{case}")).iter().map(|p| *p as usize).collect(),
+        false => (0..ids.len()).collect::<Vec<_>>(),
+    };
+    let mut rows = Vec::new();
+    engine
+        .logits(&ids, |position, logits| {
+            if positions.contains(&position) {
+                rows.extend_from_slice(logits);
+            }
+        })
+        .unwrap();
+    rows
+}
+
+pub fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
