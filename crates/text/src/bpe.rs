@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::byte_level;
 use crate::error::{Error, excerpt};
-use crate::hash::{PairTable, TextTable};
+use crate::hash::{Arena, PairTable, TextTable};
 use crate::merge::{Pairs, Symbols};
 use crate::vocab::{TokenKind, Vocab};
 
@@ -21,7 +21,7 @@ pub(crate) enum Unit {
 }
 
 pub(crate) struct Bpe {
-    /// Whole words to tokens, over the bytes that tokens stand for.
+    /// Whole words to tokens: over the bytes that tokens stand for, or over their texts where words are characters.
     words: TextTable,
     /// `[id]`: whether the merges make this token from its own text, found out when first asked.
     whole: Vec<AtomicU8>,
@@ -71,8 +71,9 @@ impl Bpe {
     pub fn new(vocab: &Vocab, merges: MergeTable, unit: Unit, ignore_merges: bool) -> Self {
         let mut words = TextTable::with_capacity(vocab.len());
         for id in 0..vocab.len() as u32 {
-            if vocab.kind(id) == TokenKind::Normal && !vocab.piece(id).is_empty() {
-                words.insert(vocab.pieces(), id);
+            let arena = arena(vocab, &unit);
+            if vocab.kind(id) == TokenKind::Normal && !arena.get(id as usize).is_empty() {
+                words.insert(arena, id);
             }
         }
         let whole = (0..vocab.len()).map(|_| AtomicU8::new(UNTRIED)).collect();
@@ -101,7 +102,7 @@ impl Bpe {
     }
 
     pub fn encode(&self, vocab: &Vocab, word: &str, symbols: &mut Symbols, out: &mut Vec<u32>) {
-        let Some(id) = self.words.get(vocab.pieces(), word.as_bytes()) else {
+        let Some(id) = self.words.get(arena(vocab, &self.unit), word.as_bytes()) else {
             self.merge(vocab, word, symbols);
             out.extend_from_slice(&symbols.ids);
             return;
@@ -152,5 +153,14 @@ impl Bpe {
             }
         }
         symbols.merge(&self.merges, word.len());
+    }
+}
+
+/// What words are compared with.
+#[inline]
+fn arena<'v>(vocab: &'v Vocab, unit: &Unit) -> &'v Arena {
+    match unit {
+        Unit::Bytes(_) => vocab.pieces(),
+        Unit::Chars { .. } => vocab.texts(),
     }
 }

@@ -19,7 +19,7 @@ impl Charsmap {
         let (size, rest) =
             blob.split_first_chunk::<4>().ok_or(Error::InvalidCharsmap("it is shorter than its header"))?;
         let size = u32::from_le_bytes(*size) as usize;
-        if size > rest.len() || size % 4 != 0 || size == 0 {
+        if size > rest.len() || !size.is_multiple_of(4) || size == 0 {
             return Err(Error::InvalidCharsmap("its table does not fit"));
         }
         let (trie, replacements) = rest.split_at(size);

@@ -233,7 +233,9 @@ impl GgufVocab<'_> {
         let bos = self.checked("BOS", self.bos)?;
         let eos = self.or_default("EOS", self.eos, 1)?;
         let unknown = self.or_default("unknown", self.unknown, 2)?.ok_or(Error::MissingSpecial("unknown"))?;
-        let scores = scores.iter().map(|&s| f64::from(s)).collect();
+        // User-defined tokens win over any way to spell them.
+        let score = |(id, &score)| if vocab.kind(id as u32) == TokenKind::UserDefined { 0.0 } else { f64::from(score) };
+        let scores = scores.iter().enumerate().map(score).collect();
         let model = Model::Unigram(Unigram::new(&vocab, scores, unknown, None)?);
         let prefix = self.add_space_prefix.unwrap_or(true);
         let mut normalizers = Vec::new();

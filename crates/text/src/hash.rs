@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 /// The seed of every table in this process.
 fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
-    *SEED.get_or_init(|| RandomState::new().hash_one(0x616b_756e_75u64) | 1)
+    *SEED.get_or_init(|| RandomState::new().hash_one("akunu") | 1)
 }
 
 /// 64x64 bit product folded to 64 bits: every input bit reaches every output bit.
@@ -52,10 +52,6 @@ impl Arena {
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.bytes[start..self.ends[index]]
-    }
-
-    pub fn len(&self) -> usize {
-        self.ends.len()
     }
 }
 

@@ -13,6 +13,7 @@ mod charsmap;
 mod error;
 mod gguf;
 mod hash;
+mod hf;
 mod matcher;
 mod merge;
 mod model_file;

@@ -241,7 +241,8 @@ mod tests {
     impl Pairs for Rule {
         fn pair(&self, left: u32, right: u32, _: Range<usize>) -> Option<[u32; 2]> {
             let mix = left.wrapping_mul(31).wrapping_add(right).wrapping_mul(self.0 | 1) >> 3;
-            (mix % 3 != 0 && left < 500 && right < 500).then_some([mix % 7, (left * 7 + right * 13 + 1) % 600])
+            (!mix.is_multiple_of(3) && left < 500 && right < 500)
+                .then_some([mix % 7, (left * 7 + right * 13 + 1) % 600])
         }
     }
 

@@ -12,7 +12,13 @@ impl Tokenizer {
     pub fn from_model_file(file: &ModelFile) -> Result<Self, Error> {
         match file.metadata() {
             Metadata::Gguf(metadata) => Tokenizer::from_gguf(gguf_vocab(metadata)?),
-            Metadata::Json(_) => Err(Error::Unsupported("this model's tokenizer.json".to_owned())),
+            Metadata::Json(_) => {
+                let Some(json) = file.side_file("tokenizer.json").transpose()? else {
+                    return Err(Error::NoTokenizer("there is no tokenizer.json beside it".to_owned()));
+                };
+                let config = file.side_file("tokenizer_config.json").transpose()?;
+                Tokenizer::from_tokenizer_json(&json, config.as_deref())
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-use unicode_normalization::{IsNormalized, UnicodeNormalization, char::is_combining_mark, is_nfc_quick};
+use unicode_normalization_alignments::char::is_combining_mark;
+use unicode_normalization_alignments::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
 use crate::charsmap::Charsmap;
 use crate::pattern::{CharSet, ClassMap, Pattern};
@@ -31,6 +32,8 @@ pub(crate) enum Normalizer {
         strip_accents: bool,
         lowercase: bool,
     },
+    /// SentencePiece's cleaning of control characters.
+    Nmt,
     /// SentencePiece's own table.
     Charsmap(Charsmap),
     /// SentencePiece's treatment of spaces around and between words, in GGUF `t5` vocabularies.
@@ -56,11 +59,11 @@ impl Normalizer {
     fn apply(&self, text: &str) -> Option<String> {
         match self {
             Normalizer::Nfc if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes => None,
-            Normalizer::Nfc => Some(text.nfc().collect()),
+            Normalizer::Nfc => Some(text.nfc().map(|(c, _)| c).collect()),
             Normalizer::Nfd | Normalizer::Nfkc | Normalizer::Nfkd | Normalizer::StripAccents if text.is_ascii() => None,
-            Normalizer::Nfd => Some(text.nfd().collect()),
-            Normalizer::Nfkc => Some(text.nfkc().collect()),
-            Normalizer::Nfkd => Some(text.nfkd().collect()),
+            Normalizer::Nfd => Some(text.nfd().map(|(c, _)| c).collect()),
+            Normalizer::Nfkc => Some(text.nfkc().map(|(c, _)| c).collect()),
+            Normalizer::Nfkd => Some(text.nfkd().map(|(c, _)| c).collect()),
             Normalizer::Lowercase => Some(text.chars().flat_map(char::to_lowercase).collect()),
             Normalizer::StripAccents => Some(text.chars().filter(|&c| !is_combining_mark(c)).collect()),
             Normalizer::Replace(pattern, with) => replace(pattern, with, text),
@@ -78,6 +81,7 @@ impl Normalizer {
             Normalizer::Bert { clean, chinese, strip_accents, lowercase } => {
                 Some(bert(text, *clean, *chinese, *strip_accents, *lowercase))
             }
+            Normalizer::Nmt => Some(text.chars().filter_map(nmt).collect()),
             Normalizer::Charsmap(map) => Some(map.apply(text)),
             Normalizer::Spaces { prefix, merge } => Some(spaces(text, *prefix, *merge)),
         }
@@ -149,9 +153,18 @@ fn bert(text: &str, clean: bool, chinese: bool, strip_accents: bool, lowercase: 
         }
     }
     if strip_accents && !spaced.is_ascii() {
-        spaced = spaced.nfd().filter(|&c| !classes.is_mark(c)).collect();
+        spaced = spaced.nfd().map(|(c, _)| c).filter(|&c| !classes.is_mark(c)).collect();
     }
     if lowercase { spaced.chars().flat_map(char::to_lowercase).collect() } else { spaced }
+}
+
+/// Drops control characters, makes spaces of the other invisible ones.
+fn nmt(c: char) -> Option<char> {
+    match c as u32 {
+        0x01..=0x08 | 0x0b | 0x0e..=0x1f | 0x7f | 0x8f | 0x9f => None,
+        0x09 | 0x0a | 0x0c | 0x0d | 0x1680 | 0x200b..=0x200f | 0x2028 | 0x2029 | 0x2581 | 0xfeff | 0xfffd => Some(' '),
+        _ => Some(c),
+    }
 }
 
 fn spaces(text: &str, prefix: bool, merge: bool) -> String {

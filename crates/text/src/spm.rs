@@ -13,7 +13,7 @@ pub(crate) struct Spm {
     /// No token is longer, so longer spans need no look-up.
     longest: usize,
     /// `<0x00>` to `<0xFF>`; `None` where the vocabulary lacks some.
-    bytes: [Option<u32>; 256],
+    bytes: Box<[Option<u32>; 256]>,
     unknown: Option<u32>,
 }
 
@@ -57,7 +57,7 @@ impl Spm {
             ranks[pair[1] as usize] = rank;
         }
         let longest = (0..vocab.len() as u32).filter_map(|id| vocab.text(id)).map(str::len).max().unwrap_or(0);
-        let bytes = std::array::from_fn(|byte| vocab.id(format!("<0x{byte:02X}>").as_bytes()));
+        let bytes = Box::new(std::array::from_fn(|byte| vocab.id(format!("<0x{byte:02X}>").as_bytes())));
         Ok(Spm { ranks, longest, bytes, unknown })
     }
 

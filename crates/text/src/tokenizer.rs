@@ -211,7 +211,7 @@ impl Inner {
             Model::Bpe(model) => model.encode(&self.vocab, word, symbols, out),
             Model::Spm(model) => model.encode(&self.vocab, word, symbols, out),
             Model::WordPiece(model) => model.encode(&self.vocab, word, out),
-            Model::Unigram(model) => model.encode(&self.vocab, word, out),
+            Model::Unigram(model) => model.encode(word, out),
         }
     }
 }

@@ -65,7 +65,7 @@ impl Unigram {
         Ok(Unigram { trie, scores, unknown, unknown_score, bytes })
     }
 
-    pub fn encode(&self, vocab: &Vocab, text: &str, out: &mut Vec<u32>) {
+    pub fn encode(&self, text: &str, out: &mut Vec<u32>) {
         let bytes = text.as_bytes();
         let mut best = vec![Step { score: f64::NEG_INFINITY, from: 0, token: self.unknown }; bytes.len() + 1];
         best[0].score = 0.0;
@@ -80,8 +80,7 @@ impl Unigram {
                     continue;
                 }
                 covered |= i + 1 == c.len_utf8();
-                let score =
-                    here + if vocab.kind(token) == TokenKind::UserDefined { 0.0 } else { self.scores[token as usize] };
+                let score = here + self.scores[token as usize];
                 let reached = &mut best[start + i + 1];
                 if score > reached.score {
                     *reached = Step { score, from: start, token };

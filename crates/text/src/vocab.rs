@@ -106,6 +106,10 @@ impl Vocab {
         if (id as usize) < self.len() { self.pieces.get(id as usize) } else { &[] }
     }
 
+    pub fn texts(&self) -> &Arena {
+        &self.texts
+    }
+
     pub fn pieces(&self) -> &Arena {
         &self.pieces
     }

@@ -75,7 +75,7 @@ pub(crate) struct ClassMap {
     /// First class of each block, by `code / BLOCK`, as an index into `blocks`.
     index: Vec<u16>,
     blocks: Vec<[u8; BLOCK]>,
-    ascii: [u8; 128],
+    ascii: Box<[u8; 128]>,
     /// `members[class]` has bit `i` set where the class lies in set `i`.
     members: Vec<u128>,
 }
@@ -132,13 +132,18 @@ impl ClassMap {
             });
             index.push(number);
         }
-        let ascii = blocks[index[0] as usize];
+        let ascii = Box::new(blocks[index[0] as usize]);
         Ok(ClassMap { index, blocks, ascii, members })
     }
 
     /// No sets: every character is in class 0.
     pub fn trivial() -> Self {
-        ClassMap { index: vec![0; 0x110000 / BLOCK], blocks: vec![[0; BLOCK]], ascii: [0; 128], members: vec![0] }
+        ClassMap {
+            index: vec![0; 0x110000 / BLOCK],
+            blocks: vec![[0; BLOCK]],
+            ascii: Box::new([0; 128]),
+            members: vec![0],
+        }
     }
 
     /// How many classes there are; classes are `0..count`.
