@@ -9,13 +9,17 @@ pub mod descriptor;
 pub mod error;
 mod families;
 mod keys;
+pub mod outline;
 mod rope;
+pub mod shapes;
 pub mod weights;
 
 pub use config::{LayerConfig, ModelConfig, Rope};
 pub use descriptor::{Activation, ArchDescriptor, Norm, RopeStyle};
 pub use error::Error;
 pub use families::FAMILIES;
+pub use outline::Outline;
+pub use shapes::{SHAPES, Shape};
 pub use weights::{Role, TensorSlice, Weights};
 
 use akunu_dtype::{Planes, PlanesMut};

@@ -9,7 +9,7 @@ use std::f64::consts::PI;
 
 /// How frequencies are stretched beyond the context the model was trained on.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Scaling {
+pub(crate) enum Scaling {
     None,
     Linear { factor: f64 },
     Llama3 { factor: f64, low: f64, high: f64, original: f64 },
@@ -52,7 +52,16 @@ pub fn fill(
     Ok(())
 }
 
-type Pair = [(f64, Scaling); 2];
+/// Base and scaling of full and of sliding layers.
+pub(crate) type Pair = [(f64, Scaling); 2];
+
+/// Divisors of the frequencies, for the scaling that GGUF states as a tensor of them.
+pub(crate) fn divisors(rotated: usize, base: f64, scaling: Scaling) -> Option<Vec<f32>> {
+    matches!(scaling, Scaling::Llama3 { .. }).then(|| {
+        let (plain, scaled) = (rope(rotated, (base, Scaling::None)), rope(rotated, (base, scaling)));
+        plain.frequencies.iter().zip(&scaled.frequencies).map(|(p, s)| p / s).collect()
+    })
+}
 
 fn from_gguf(descriptor: &ArchDescriptor, reader: &Reader, config: &ModelConfig) -> Result<Pair, Error> {
     let float = |key| reader.float(key).map(|v| v.map(f64::from));
@@ -87,7 +96,12 @@ fn float_uint(reader: &Reader, key: keys::Key) -> Result<Option<f64>, Error> {
 }
 
 /// Both forms of config.json: `rope_theta` + `rope_scaling`, or `rope_parameters`, flat or by layer type.
-fn from_json(descriptor: &ArchDescriptor, reader: &Reader, config: &ModelConfig, json: &Json) -> Result<Pair, Error> {
+pub(crate) fn from_json(
+    descriptor: &ArchDescriptor,
+    reader: &Reader,
+    config: &ModelConfig,
+    json: &Json,
+) -> Result<Pair, Error> {
     if let Some(new) = json.get("rope_parameters").filter(|v| v.is_object()) {
         let full = new.get("full_attention").filter(|v| v.is_object()).unwrap_or(new);
         let sliding = new.get("sliding_attention").filter(|v| v.is_object()).unwrap_or(full);

@@ -96,6 +96,16 @@ impl Weights {
     pub fn layer(&self, role: Role, layer: usize) -> Option<TensorSlice> {
         self.slices.get(&(role, Some(layer))).copied()
     }
+
+    /// A weight of the model or of one of its layers.
+    pub fn get(&self, role: Role, layer: Option<usize>) -> Option<TensorSlice> {
+        self.slices.get(&(role, layer)).copied()
+    }
+
+    /// Every weight with its role and layer, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (Role, Option<usize>, TensorSlice)> {
+        self.slices.iter().map(|(&(role, layer), &slice)| (role, layer, slice))
+    }
 }
 
 /// Tensors that old exporters wrote and nobody needs.
@@ -152,6 +162,27 @@ pub fn resolve(
     Ok(Weights { slices })
 }
 
+/// The shape of a role's weight; head norms as one per head.
+pub(crate) fn shape(role: Role, c: &ModelConfig) -> Vec<usize> {
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    match role {
+        Role::TokenEmbedding | Role::Output => vec![c.vocab, c.dim],
+        Role::OutputNorm | Role::OutputNormBias | Role::AttnNorm | Role::AttnNormBias => vec![c.dim],
+        Role::AttnPostNorm | Role::FfnNorm | Role::FfnNormBias | Role::FfnPostNorm => vec![c.dim],
+        Role::RopeFactors => vec![c.rotated / 2],
+        Role::Q => vec![q, c.dim],
+        Role::K | Role::V => vec![kv, c.dim],
+        Role::QBias => vec![q],
+        Role::KBias | Role::VBias => vec![kv],
+        Role::QNorm | Role::KNorm => vec![c.head_dim],
+        Role::AttnOut => vec![c.dim, q],
+        Role::AttnOutBias | Role::DownBias => vec![c.dim],
+        Role::Gate | Role::Up => vec![c.ffn, c.dim],
+        Role::UpBias => vec![c.ffn],
+        Role::Down => vec![c.dim, c.ffn],
+    }
+}
+
 /// The rows of `tensor` that play the entry's role, after checking the tensor's shape.
 fn slice(
     config: &mut ModelConfig,
@@ -160,29 +191,18 @@ fn slice(
     tensor: &Tensor,
     file: &ModelFile,
 ) -> Result<TensorSlice, Error> {
+    let found = &tensor.shape;
+    if entry.role == Role::TokenEmbedding {
+        // The vocabulary is a fact of the embedding table; metadata may leave it out.
+        config.vocab = found[0];
+    }
     let c = &*config;
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
-    let found = &tensor.shape;
-    // The vocabulary is a fact of the embedding table; metadata may leave it out.
-    let vocab = if entry.role == Role::TokenEmbedding { found[0] } else { c.vocab };
-    let whole: Vec<usize> = match entry.role {
-        Role::TokenEmbedding | Role::Output => vec![vocab, c.dim],
-        Role::OutputNorm | Role::OutputNormBias | Role::AttnNorm | Role::AttnNormBias => vec![c.dim],
-        Role::AttnPostNorm | Role::FfnNorm | Role::FfnNormBias | Role::FfnPostNorm => vec![c.dim],
-        Role::RopeFactors => vec![c.rotated / 2],
-        Role::Q => vec![q, c.dim],
-        Role::K | Role::V => vec![kv, c.dim],
-        Role::QBias => vec![q],
-        Role::KBias | Role::VBias => vec![kv],
+    let whole = match entry.role {
         // Per head, or over the whole width.
         Role::QNorm if found.as_slice() == [q] => vec![q],
         Role::KNorm if found.as_slice() == [kv] => vec![kv],
-        Role::QNorm | Role::KNorm => vec![c.head_dim],
-        Role::AttnOut => vec![c.dim, q],
-        Role::AttnOutBias | Role::DownBias => vec![c.dim],
-        Role::Gate | Role::Up => vec![c.ffn, c.dim],
-        Role::UpBias => vec![c.ffn],
-        Role::Down => vec![c.dim, c.ffn],
+        role => shape(role, c),
     };
     let mut expected = whole.clone();
     let row = match entry.part {
@@ -203,9 +223,6 @@ fn slice(
             found: found.clone(),
             expected,
         });
-    }
-    if entry.role == Role::TokenEmbedding {
-        config.vocab = vocab;
     }
     let (rows, cols) = if whole.len() == 2 { (whole[0], whole[1]) } else { (1, whole[0]) };
     Ok(TensorSlice { tensor: index, row, rows, cols })

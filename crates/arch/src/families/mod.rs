@@ -14,6 +14,14 @@ mod smollm3;
 mod stablelm;
 mod starcoder2;
 
+pub(crate) use gemma::GEMMA;
+pub(crate) use gemma2::GEMMA2;
+pub(crate) use gemma3::GEMMA3;
+pub(crate) use llama::LLAMA;
+pub(crate) use qwen2::QWEN2;
+pub(crate) use qwen3::QWEN3;
+pub(crate) use smollm3::SMOLLM3;
+
 use crate::ArchDescriptor;
 
 /// Every family, in the order they are listed to people.
