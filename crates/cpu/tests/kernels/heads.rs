@@ -1,0 +1,153 @@
+//! Head norm, rotation and the KV write.
+
+use crate::rig::*;
+use akunu_cpu::KvPool;
+use akunu_dtype::{DType, Planes};
+use akunu_plan::op::{slots::heads::*, *};
+use akunu_plan::program::Arg;
+use akunu_plan::record::Region;
+use akunu_plan::steps::{KV_BLOCK, NO_BLOCK, RowVars};
+
+/// The KV layout the builder writes, with another layer's bytes before and after this one's.
+pub fn kv_params(dtype: DType, kv_heads: usize, head_dim: usize) -> KvParams {
+    let row = dtype.row_bytes(head_dim).expect("whole blocks");
+    let half = kv_heads * KV_BLOCK * row;
+    KvParams {
+        group: 0,
+        dtype: dtype.index().into(),
+        block_bytes: 6 * half as u32,
+        layer_offset: 2 * half as u32,
+        value_offset: half as u32,
+        head_bytes: (KV_BLOCK * row) as u32,
+        row_bytes: row as u32,
+    }
+}
+
+fn expected(head: &[f32], weight: Option<&[f32]>, angles: &[f32], p: &HeadsParams) -> Vec<f32> {
+    let mut v: Vec<f64> = head.iter().map(|&v| v.into()).collect();
+    if let Some(weight) = weight {
+        let square = v.iter().map(|v| v * v).sum::<f64>() / v.len() as f64;
+        let factor = 1.0 / (square + f64::from(p.eps)).sqrt();
+        v.iter_mut().zip(weight).for_each(|(v, &w)| *v *= factor * f64::from(w));
+    }
+    let pairs = p.pairs as usize;
+    for i in 0..pairs {
+        let (a, b) = match p.style {
+            ROPE_INTERLEAVED => (2 * i, 2 * i + 1),
+            ROPE_SPLIT_HALF => (i, i + pairs),
+            _ => break,
+        };
+        let (cos, sin) = (f64::from(angles[2 * i]), f64::from(angles[2 * i + 1]));
+        (v[a], v[b]) = (v[a] * cos - v[b] * sin, v[a] * sin + v[b] * cos);
+    }
+    v.iter().map(|&v| v as f32).collect()
+}
+
+#[test]
+fn heads_are_normalized_rotated_and_stored() {
+    let mut failures = Failures::default();
+    let mut noise = Noise::new(40);
+    for mut cpu in backends() {
+        for case in 0..24 {
+            let dtype = noise.pick(&[DType::F32, DType::F16, DType::Q8_0]);
+            let d = if dtype == DType::Q8_0 { noise.pick(&[32, 64, 128]) } else { noise.pick(&[16, 20, 64, 80, 256]) };
+            let kv_heads = 1 + noise.below(3);
+            let heads = kv_heads * (1 + noise.below(8));
+            let rows = noise.pick(&[1, 2, 7]);
+            let style = noise.pick(&[ROPE_NONE, ROPE_INTERLEAVED, ROPE_SPLIT_HALF]);
+            let pairs = if style == ROPE_NONE { 0 } else { noise.pick(&[d / 2, d / 4]) };
+            let normed = noise.below(2) == 0;
+            let kv = kv_params(dtype, kv_heads, d);
+            let p = HeadsParams {
+                heads: heads as u32,
+                kv_heads: kv_heads as u32,
+                head_dim: d as u32,
+                pairs: pairs as u32,
+                style,
+                eps: 1e-6,
+                kv,
+            };
+            let mut rig = Rig::new(rows, 0);
+            rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 5 }];
+            rig.layout.sequences = 2;
+            rig.layout.table_blocks = 3;
+            let (q, k, v) = (rig.f32(heads * d), rig.f32(kv_heads * d), rig.f32(kv_heads * d));
+            let angles = rig.f32((2 * pairs).max(1));
+            let (qw, kw) = (noise.values(d), noise.values(d));
+            let mut args = [Arg::None; 7];
+            (args[Q], args[K], args[V], args[KV]) = (Arg::Buffer(q), Arg::Buffer(k), Arg::Buffer(v), Arg::Kv(0));
+            if style != ROPE_NONE {
+                args[ANGLES] = Arg::Buffer(angles);
+            }
+            if normed {
+                (args[Q_NORM], args[K_NORM]) = (rig.constant(&qw), rig.constant(&kw));
+            }
+            rig.op(OpKind::HeadNormRopeKvWrite, Per::Row, &args, Params::Heads(p));
+            let mut running = rig.start(&cpu);
+            let tables = [[3, 0, NO_BLOCK], [1, 4, 2]];
+            for (sequence, table) in tables.iter().enumerate() {
+                running.memory.step_vars().table_mut(0, sequence).copy_from_slice(table);
+            }
+            // Distinct positions; one without a block.
+            let vars: Vec<RowVars> = (0..rows)
+                .map(|r| RowVars { position: (r * 29 % 192) as u32, sequence: (r % 2) as u32, ..RowVars::default() })
+                .collect();
+            running.rows(&vars);
+            let (vq, vk, vv) =
+                (noise.values(rows * heads * d), noise.values(rows * kv_heads * d), noise.values(rows * kv_heads * d));
+            let va = noise.values(rows * 2 * pairs);
+            running.set(q, &vq);
+            running.set(k, &vk);
+            running.set(v, &vv);
+            if pairs > 0 {
+                running.set(angles, &va);
+            }
+            running.run(&mut cpu);
+            let name = format!(
+                "heads case {case}: {dtype}, {heads}/{kv_heads} × {d}, style {style}, pairs {pairs}, norm {normed}"
+            );
+            let mut written = 0;
+            for (row, vars) in vars.iter().enumerate() {
+                let angles = &va[row * 2 * pairs..][..2 * pairs];
+                let want: Vec<f32> = vq[row * heads * d..][..heads * d]
+                    .chunks(d)
+                    .flat_map(|head| expected(head, normed.then_some(&qw[..]), angles, &p))
+                    .collect();
+                failures.compare(&name, &cpu, &running.row(q, row), &want, |i| 2e-6 * (1.0 + want[i].abs()));
+                let position = vars.position as usize;
+                let block = tables[vars.sequence as usize][position / KV_BLOCK];
+                if block == NO_BLOCK {
+                    continue;
+                }
+                for head in 0..kv_heads {
+                    let at = block as usize * kv.block_bytes as usize
+                        + kv.layer_offset as usize
+                        + head * kv.head_bytes as usize
+                        + position % KV_BLOCK * kv.row_bytes as usize;
+                    let from = row * kv_heads * d + head * d;
+                    let key = expected(&vk[from..][..d], normed.then_some(&kw[..]), angles, &p);
+                    for (want, at) in [(key, at), (vv[from..][..d].to_vec(), at + kv.value_offset as usize)] {
+                        let data = &running.memory.bytes(Region::kv(0))[at..][..kv.row_bytes as usize];
+                        let mut got = vec![0.0; d];
+                        (dtype.format().decode)(Planes { data, ..Planes::default() }, &mut got);
+                        let bound = |i: usize| match dtype {
+                            DType::F32 => 2e-6 * (1.0 + want[i].abs()),
+                            DType::F16 => 6e-4 * want[i].abs() + 1e-6,
+                            _ => want.iter().fold(0.0f32, |m, v| m.max(v.abs())) / 127.0 * 0.6,
+                        };
+                        failures.compare(&format!("{name}, KV"), &cpu, &got, &want, bound);
+                        written += kv.row_bytes as usize;
+                    }
+                }
+            }
+            let touched = running.memory.bytes(Region::kv(0)).iter().filter(|&&b| b != 0xFF).count();
+            failures.check(
+                &name,
+                &cpu,
+                touched <= written,
+                &format!("{touched} bytes of KV touched, {written} expected"),
+            );
+        }
+    }
+    failures.report();
+}

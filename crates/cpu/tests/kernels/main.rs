@@ -1,0 +1,10 @@
+//! Every kernel of every level against its definition in plain f64, over random shapes, in memory
+//! full of NaN, at several thread counts.
+
+mod attention;
+mod elementwise;
+mod heads;
+mod norm;
+mod product;
+mod rig;
+mod sampling;

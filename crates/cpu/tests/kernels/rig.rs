@@ -1,0 +1,302 @@
+//! A rig for kernels: builds small programs, runs them at every level and thread count in poisoned
+//! memory, and collects every failure of a table of cases.
+#![allow(dead_code)]
+
+use akunu_cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready};
+use akunu_dtype::{DType, Planes, PlanesMut};
+use akunu_plan::op::{MAX_SLOTS, OpKind, Params, Per};
+use akunu_plan::program::*;
+use akunu_plan::q8;
+use akunu_plan::record::{Addr, Region};
+use akunu_plan::steps::{RowVars, StepLayout};
+use std::sync::Arc;
+
+/// A small generator of repeatable noise.
+pub struct Noise(u64);
+
+impl Noise {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// 0..n
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() >> 16) as usize % n
+    }
+
+    pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    /// -1..1
+    pub fn value(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    pub fn values(&mut self, n: usize) -> Vec<f32> {
+        (0..n).map(|_| self.value()).collect()
+    }
+}
+
+/// A program under construction; buffers lie one after the other.
+pub struct Rig {
+    pub program: Program,
+    pub file: Vec<u8>,
+    pub kv: Vec<KvPool>,
+    pub layout: StepLayout,
+}
+
+/// One weight matrix and what it means: `[rows][cols]`.
+pub struct Matrix {
+    pub arg: Arg,
+    pub row_bytes: u32,
+    pub side_bytes: u32,
+    pub values: Vec<f32>,
+}
+
+impl Rig {
+    pub fn new(max_rows: usize, max_outputs: usize) -> Self {
+        let program = Program {
+            max_rows,
+            max_outputs,
+            buffers: Vec::new(),
+            weights: Vec::new(),
+            constants: Vec::new(),
+            kv_groups: Vec::new(),
+            ops: Vec::new(),
+            logits: BufferId(0),
+            arena_bytes: 0,
+        };
+        let layout = StepLayout { max_rows, max_outputs, groups: 1, sequences: 1, table_blocks: 1, max_chain: 64 };
+        Self { program, file: Vec::new(), kv: Vec::new(), layout }
+    }
+
+    pub fn buffer(&mut self, per: Per, width: usize, store: Store) -> BufferId {
+        let buffer = Buffer { name: "buffer", per, width, store, offset: self.program.arena_bytes };
+        self.program.arena_bytes += self.program.capacity(per) * buffer.stride();
+        self.program.buffers.push(buffer);
+        BufferId(self.program.buffers.len() as u32 - 1)
+    }
+
+    pub fn f32(&mut self, width: usize) -> BufferId {
+        self.buffer(Per::Row, width, Store::F32)
+    }
+
+    pub fn constant(&mut self, values: &[f32]) -> Arg {
+        let constants = &mut self.program.constants;
+        constants.resize(constants.len().next_multiple_of(16), f32::NAN);
+        let vector = Vector { offset: constants.len() as u32, len: values.len() as u32 };
+        constants.extend_from_slice(values);
+        Arg::Vector(vector)
+    }
+
+    /// Random values in `dtype`, at an odd address.
+    pub fn matrix(&mut self, noise: &mut Noise, dtype: DType, rows: usize, cols: usize) -> Matrix {
+        let format = dtype.format();
+        let encode = format.encode.expect("the tests use formats that can be written");
+        let (row_bytes, side_bytes) = (dtype.row_bytes(cols).expect("whole blocks"), dtype.row_side_bytes(cols));
+        let mut planes = [vec![0; rows * row_bytes], vec![0; rows * side_bytes], vec![0; rows * side_bytes]];
+        let mut values = vec![0.0; rows * cols];
+        for row in 0..rows {
+            let [data, scales, biases] = &mut planes;
+            let part = |plane: &mut Vec<u8>, bytes: usize| row * bytes..(row * bytes + bytes).min(plane.len());
+            let (d, s, b) = (part(data, row_bytes), part(scales, side_bytes), part(biases, side_bytes));
+            let source = noise.values(cols);
+            let (data, scales, biases) = (&mut data[d], &mut scales[s], &mut biases[b]);
+            encode(&source, PlanesMut { data, scales, biases });
+            let planes = Planes { data, scales, biases };
+            (format.decode)(planes, &mut values[row * cols..][..cols]);
+        }
+        let mut place = |bytes: &[u8]| {
+            if bytes.is_empty() {
+                return Addr::NONE;
+            }
+            let odd = self.file.len() | 1;
+            self.file.resize(odd, 0xAA);
+            self.file.extend_from_slice(bytes);
+            Addr::new(Region::file(0), odd)
+        };
+        let [data, scales, biases] = [place(&planes[0]), place(&planes[1]), place(&planes[2])];
+        self.program.weights.push(Weight { name: "weight".into(), dtype, rows, cols, data, scales, biases });
+        let arg = Arg::Weight(WeightId(self.program.weights.len() as u32 - 1));
+        Matrix { arg, row_bytes: row_bytes as u32, side_bytes: side_bytes as u32, values }
+    }
+
+    pub fn op(&mut self, kind: OpKind, per: Per, args: &[Arg], params: Params) {
+        let mut all = [Arg::None; MAX_SLOTS];
+        all[..args.len()].copy_from_slice(args);
+        self.program.ops.push(Op { kind, per, args: all, params, layer: None });
+    }
+}
+
+/// A program that can run, in memory full of NaN.
+pub struct Running {
+    pub program: Program,
+    pub ready: Ready,
+    pub memory: Memory,
+}
+
+impl Rig {
+    pub fn start(&self, cpu: &Cpu) -> Running {
+        let program = self.program.clone();
+        let bound = cpu.bind(&program).expect("every op has a kernel");
+        let mut memory = Memory::new(MemoryPlan {
+            programs: &[&bound],
+            steps: self.layout,
+            kv: &self.kv,
+            files: vec![Arc::new(self.file.clone())],
+        })
+        .expect("small memory");
+        memory.activation_bytes_mut(Addr::new(Region::ARENA, 0), program.arena_bytes).fill(0xFF);
+        for group in 0..self.kv.len() {
+            memory.kv_mut(group).fill(0xFF);
+        }
+        let ready = cpu.ready(bound, program.max_rows, program.max_outputs, &memory).expect("a checked program");
+        let mut running = Running { program, ready, memory };
+        running.rows(&vec![RowVars::default(); self.program.max_rows]);
+        let outputs: Vec<u32> = (0..self.program.max_outputs as u32).collect();
+        running.outputs(&outputs);
+        running
+    }
+}
+
+impl Running {
+    pub fn rows(&mut self, rows: &[RowVars]) {
+        let mut vars = self.memory.step_vars();
+        vars.header_mut().rows = rows.len() as u32;
+        vars.rows_mut().copy_from_slice(rows);
+    }
+
+    pub fn outputs(&mut self, outputs: &[u32]) {
+        let mut vars = self.memory.step_vars();
+        vars.header_mut().outputs = outputs.len() as u32;
+        vars.outputs_mut().copy_from_slice(outputs);
+    }
+
+    fn at(&self, id: BufferId, row: usize) -> Addr {
+        let buffer = self.program.buffer(id);
+        Addr::new(Region::ARENA, buffer.offset + row * buffer.stride())
+    }
+
+    /// Fills rows of an f32 buffer from `[rows][width]`.
+    pub fn set(&mut self, id: BufferId, values: &[f32]) {
+        let width = self.program.buffer(id).width;
+        for (row, values) in values.chunks(width).enumerate() {
+            let at = self.at(id, row);
+            self.memory.activation_bytes_mut(at, width * 4).copy_from_slice(bytemuck::cast_slice(values));
+        }
+    }
+
+    /// Fills rows of an int8 buffer; returns the values it then holds.
+    pub fn set_int8(&mut self, id: BufferId, values: &[f32]) -> Vec<f32> {
+        let width = self.program.buffer(id).width;
+        let mut rounded = Vec::new();
+        for (row, values) in values.chunks(width).enumerate() {
+            let mut bytes = vec![0u8; q8::row_bytes(width)];
+            for (block, values) in values.chunks(q8::BLOCK).enumerate() {
+                let mut q = [0i8; q8::BLOCK];
+                let scale = q8::quantize_block(values.try_into().expect("whole blocks"), &mut q);
+                bytes[block * 32..][..32].copy_from_slice(bytemuck::cast_slice(&q));
+                put(&mut bytes, q8::scales_offset(width) + 4 * block, scale);
+                for (half, group) in q.chunks(q8::GROUP).enumerate() {
+                    let sum: i32 = group.iter().map(|&q| i32::from(q)).sum();
+                    put(&mut bytes, q8::sums_offset(width) + 4 * (2 * block + half), scale * sum as f32);
+                }
+                rounded.extend(q.iter().map(|&q| f32::from(q) * scale));
+            }
+            let at = self.at(id, row);
+            self.memory.activation_bytes_mut(at, bytes.len()).copy_from_slice(&bytes);
+        }
+        rounded
+    }
+
+    /// Row `row` of a buffer as f32; int8 rows must be consistent in themselves.
+    pub fn row(&self, id: BufferId, row: usize) -> Vec<f32> {
+        let buffer = self.program.buffer(id);
+        let (at, width) = (self.at(id, row), buffer.width);
+        if buffer.store == Store::F32 {
+            return self.memory.floats(at, width).expect("a row").to_vec();
+        }
+        let bytes = &self.memory.bytes(Region::ARENA)[at.offset()..][..q8::row_bytes(width)];
+        let float = |at: usize| f32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        let mut values = Vec::new();
+        for group in 0..width / q8::GROUP {
+            let scale = float(q8::scales_offset(width) + 4 * (group / 2));
+            let q = &bytes[group * 16..][..16];
+            let sum: i32 = q.iter().map(|&q| i32::from(q as i8)).sum();
+            assert_eq!(float(q8::sums_offset(width) + 4 * group), scale * sum as f32, "group sum {group}");
+            values.extend(q.iter().map(|&q| f32::from(q as i8) * scale));
+        }
+        values
+    }
+
+    pub fn run(&mut self, cpu: &mut Cpu) {
+        cpu.replay(&self.ready, &mut self.memory, 1).expect("checked step variables");
+    }
+}
+
+fn put(bytes: &mut [u8], at: usize, v: f32) {
+    bytes[at..at + 4].copy_from_slice(&v.to_le_bytes());
+}
+
+/// Every level of this machine with 1, 2, 3 and 5 threads.
+pub fn backends() -> Vec<Cpu> {
+    let mut all = Vec::new();
+    for level in Level::available() {
+        for threads in [1, 2, 3, 5] {
+            all.push(Cpu::new(Options { threads: Some(threads), level: Some(level) }).expect("an available level"));
+        }
+    }
+    all
+}
+
+/// Of [`backends`], one of every level, with some thread count.
+pub fn one_per_level<'a>(backends: &'a mut [Cpu], noise: &mut Noise) -> impl Iterator<Item = &'a mut Cpu> {
+    backends.iter_mut().skip(noise.below(4)).step_by(4)
+}
+
+/// Failures of a table of cases, told all at once.
+#[derive(Default)]
+pub struct Failures(Vec<String>);
+
+impl Failures {
+    /// `got` within `bound(i)` of `want`, value by value.
+    pub fn compare(&mut self, case: &str, cpu: &Cpu, got: &[f32], want: &[f32], bound: impl Fn(usize) -> f32) {
+        if got.len() != want.len() {
+            self.0.push(format!("{case}: {} values, want {}", got.len(), want.len()));
+            return;
+        }
+        // Not `>`: NaN is a failure.
+        let wrong = (0..got.len()).find(|&i| !((got[i] - want[i]).abs() <= bound(i)));
+        if let Some(i) = wrong {
+            let (level, threads) = (cpu.level(), cpu.threads());
+            let (got, want, bound) = (got[i], want[i], bound(i));
+            self.0.push(format!("{case} at {level}, {threads} threads: [{i}] is {got}, want {want} ± {bound}"));
+        }
+    }
+
+    pub fn check(&mut self, case: &str, cpu: &Cpu, holds: bool, what: &str) {
+        if !holds {
+            self.0.push(format!("{case} at {}, {} threads: {what}", cpu.level(), cpu.threads()));
+        }
+    }
+
+    pub fn report(self) {
+        let shown = self.0.iter().take(20).cloned().collect::<Vec<_>>().join("\n");
+        assert!(self.0.is_empty(), "{} cases fail:\n{shown}", self.0.len());
+    }
+}
+
+/// Half a step of an int8 row's block around each value, and a little for values before rounding.
+pub fn int8_bound(want: &[f32]) -> impl Fn(usize) -> f32 {
+    let peaks: Vec<f32> =
+        want.chunks(q8::BLOCK).map(|block| block.iter().fold(0.0f32, |m, v| m.max(v.abs()))).collect();
+    move |i| peaks[i / q8::BLOCK] * (0.501 / 127.0 + 1e-5)
+}

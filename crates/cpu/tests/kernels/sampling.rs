@@ -1,0 +1,75 @@
+//! Arg-max and the step to the next token.
+
+use crate::rig::*;
+use akunu_plan::op::*;
+use akunu_plan::program::{Arg, Store};
+use akunu_plan::steps::RowVars;
+
+#[test]
+fn argmax_finds_the_first_largest_and_advance_takes_it() {
+    let mut failures = Failures::default();
+    let mut noise = Noise::new(20);
+    for mut cpu in backends() {
+        for n in [1usize, 5, 63, 4096, 4097, 10_000, 20_001] {
+            let outputs = 1 + noise.below(3);
+            let rows = outputs + 2;
+            let slices = n.div_ceil(ARGMAX_SLICE);
+            let mut rig = Rig::new(rows, outputs);
+            rig.layout.table_blocks = 100;
+            let x = rig.buffer(Per::Output, n, Store::F32);
+            let best = rig.buffer(Per::Output, 2 * slices, Store::F32);
+            let params = Params::ArgMax(ArgMaxParams { n: n as u32, slices: slices as u32 });
+            rig.op(OpKind::ArgMax, Per::Output, &[Arg::Buffer(x), Arg::Buffer(best)], params);
+            rig.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
+            let mut running = rig.start(&cpu);
+            // Few distinct values, so that there are ties, and some NaN.
+            let values: Vec<f32> = (0..outputs * n)
+                .map(|_| if noise.below(50) == 0 { f32::NAN } else { noise.below(9) as f32 - 20.0 })
+                .collect();
+            running.set(x, &values);
+            let vars: Vec<RowVars> =
+                (0..rows).map(|r| RowVars { position: r as u32 * 3, token: 99, ..RowVars::default() }).collect();
+            running.rows(&vars);
+            let picked: Vec<u32> = (0..outputs as u32).map(|o| o + 2).collect();
+            running.outputs(&picked);
+            running.run(&mut cpu);
+            let want: Vec<u32> = values
+                .chunks(n)
+                .map(|row| {
+                    let mut best = None;
+                    for (i, &v) in row.iter().enumerate() {
+                        if !v.is_nan() && best.is_none_or(|(_, most)| v > most) {
+                            best = Some((i as u32, v));
+                        }
+                    }
+                    best.map_or(0, |(i, _)| i)
+                })
+                .collect();
+            let vars = running.memory.step_vars();
+            let name = format!("argmax {n}");
+            failures.check(&name, &cpu, vars.emitted() == want, &format!("{:?}, want {want:?}", vars.emitted()));
+            for (row, vars) in vars.rows().iter().enumerate() {
+                let chosen = picked.iter().position(|&p| p as usize == row);
+                let (token, moved) = chosen.map_or((99, 0), |o| (want[o], 1));
+                let right = vars.token == token && vars.position == row as u32 * 3 + moved;
+                failures.check(&name, &cpu, right, &format!("row {row} is {vars:?}"));
+            }
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn logits_that_are_all_nan_choose_a_token_all_the_same() {
+    for mut cpu in backends() {
+        let mut rig = Rig::new(1, 1);
+        let x = rig.buffer(Per::Output, 100, Store::F32);
+        let best = rig.buffer(Per::Output, 2, Store::F32);
+        let params = Params::ArgMax(ArgMaxParams { n: 100, slices: 1 });
+        rig.op(OpKind::ArgMax, Per::Output, &[Arg::Buffer(x), Arg::Buffer(best)], params);
+        rig.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
+        let mut running = rig.start(&cpu);
+        running.run(&mut cpu);
+        assert_eq!(running.memory.step_vars().emitted(), [0]);
+    }
+}

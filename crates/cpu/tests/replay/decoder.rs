@@ -1,0 +1,172 @@
+//! A two-layer decoder with random weights, by hand: every op that a greedy step has.
+
+use crate::rig::*;
+use akunu_cpu::{Cpu, KvPool};
+use akunu_dtype::DType;
+use akunu_plan::op::{slots, *};
+use akunu_plan::program::*;
+use akunu_plan::steps::{KV_BLOCK, RowVars};
+
+const DIM: usize = 256;
+const HEADS: usize = 4;
+const KV_HEADS: usize = 2;
+const HEAD: usize = 64;
+const FFN: usize = 512;
+const VOCAB: usize = 5000;
+const BLOCKS: usize = 3;
+
+pub struct Decoder {
+    pub logits: BufferId,
+    rig: Rig,
+}
+
+struct Builder {
+    rig: Rig,
+    noise: Noise,
+}
+
+fn args(pairs: &[(usize, Arg)]) -> Vec<Arg> {
+    let mut all = vec![Arg::None; MAX_SLOTS];
+    for &(slot, arg) in pairs {
+        all[slot] = arg;
+    }
+    all
+}
+
+impl Builder {
+    fn norm(&mut self, per: Per, x: BufferId, store: Store) -> BufferId {
+        use slots::norm::{WEIGHT, X, Y};
+        let y = self.rig.buffer(per, DIM, store);
+        let weight = self.noise.values(DIM);
+        let weight = self.rig.constant(&weight);
+        let params = NormParams { dim: DIM as u32, kind: NORM_RMS, eps: 1e-5, scale: 1.0 };
+        let args = args(&[(X, Arg::Buffer(x)), (Y, Arg::Buffer(y)), (WEIGHT, weight)]);
+        self.rig.op(OpKind::Norm, per, &args, Params::Norm(params));
+        y
+    }
+
+    fn params(m: &Matrix, n: usize, k: usize) -> MatMulParams {
+        MatMulParams {
+            n: n as u32,
+            k: k as u32,
+            dtype: DType::Q4_0.index().into(),
+            row_bytes: m.row_bytes,
+            side_bytes: m.side_bytes,
+            activation: Activation::None as u32,
+            scale: 0.2,
+            soft_cap: 0.0,
+        }
+    }
+
+    fn project(&mut self, per: Per, x: BufferId, k: usize, n: usize, residual: Option<BufferId>) -> BufferId {
+        use slots::matmul::{RESIDUAL, W, X, Y};
+        let w = self.rig.matrix(&mut self.noise, DType::Q4_0, n, k);
+        let y = residual.unwrap_or_else(|| self.rig.buffer(per, n, Store::F32));
+        let residual = residual.map_or(Arg::None, Arg::Buffer);
+        let args = args(&[(X, Arg::Buffer(x)), (Y, Arg::Buffer(y)), (W, w.arg), (RESIDUAL, residual)]);
+        self.rig.op(OpKind::MatMul, per, &args, Params::MatMul(Self::params(&w, n, k)));
+        y
+    }
+
+    fn attention(&mut self, layer: usize, hidden: BufferId, angles: BufferId) {
+        let x = self.norm(Per::Row, hidden, Store::Q8);
+        let q = self.project(Per::Row, x, DIM, HEADS * HEAD, None);
+        let k = self.project(Per::Row, x, DIM, KV_HEADS * HEAD, None);
+        let v = self.project(Per::Row, x, DIM, KV_HEADS * HEAD, None);
+        let half = KV_HEADS * KV_BLOCK * HEAD * 2;
+        let kv = KvParams {
+            group: 0,
+            dtype: DType::F16.index().into(),
+            block_bytes: 4 * half as u32,
+            layer_offset: (layer * 2 * half) as u32,
+            value_offset: half as u32,
+            head_bytes: (KV_BLOCK * HEAD * 2) as u32,
+            row_bytes: (HEAD * 2) as u32,
+        };
+        let (heads, kv_heads, head_dim) = (HEADS as u32, KV_HEADS as u32, HEAD as u32);
+        let params =
+            HeadsParams { heads, kv_heads, head_dim, pairs: head_dim / 2, style: ROPE_SPLIT_HALF, eps: 1e-5, kv };
+        {
+            use slots::heads::{ANGLES, K, KV, Q, V};
+            let [q, k, v, angles] = [q, k, v, angles].map(Arg::Buffer);
+            let args = args(&[(Q, q), (K, k), (V, v), (ANGLES, angles), (KV, Arg::Kv(0))]);
+            self.rig.op(OpKind::HeadNormRopeKvWrite, Per::Row, &args, Params::Heads(params));
+        }
+        let y = self.rig.buffer(Per::Row, HEADS * HEAD, Store::Q8);
+        let scale = 1.0 / (HEAD as f32).sqrt();
+        let params = AttentionParams { heads, kv_heads, head_dim, scale, soft_cap: 0.0, window: 0, kv };
+        let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)];
+        self.rig.op(OpKind::Attention, Per::Row, &args, Params::Attention(params));
+        self.project(Per::Row, y, HEADS * HEAD, DIM, Some(hidden));
+    }
+
+    fn mlp(&mut self, hidden: BufferId) {
+        use slots::gated::{U, W, X, Y};
+        let x = self.norm(Per::Row, hidden, Store::Q8);
+        let w = self.rig.matrix(&mut self.noise, DType::Q4_0, FFN, DIM);
+        let u = self.rig.matrix(&mut self.noise, DType::Q4_0, FFN, DIM);
+        let y = self.rig.buffer(Per::Row, FFN, Store::Q8);
+        let params = MatMulParams { activation: Activation::Silu as u32, ..Self::params(&w, FFN, DIM) };
+        let args = args(&[(X, Arg::Buffer(x)), (Y, Arg::Buffer(y)), (W, w.arg), (U, u.arg)]);
+        self.rig.op(OpKind::MatMulGated, Per::Row, &args, Params::MatMul(params));
+        self.project(Per::Row, y, FFN, DIM, Some(hidden));
+    }
+}
+
+impl Decoder {
+    pub fn new() -> Self {
+        let mut b = Builder { rig: Rig::new(1, 1), noise: Noise::new(77) };
+        b.rig.layout.table_blocks = BLOCKS;
+        let half = KV_HEADS * KV_BLOCK * HEAD * 2;
+        b.rig.kv = vec![KvPool { block_bytes: 4 * half, blocks: BLOCKS }];
+        let hidden = b.rig.f32(DIM);
+        let table = b.rig.matrix(&mut b.noise, DType::Q8_0, VOCAB, DIM);
+        let params = EmbedParams {
+            dim: DIM as u32,
+            vocab: VOCAB as u32,
+            dtype: DType::Q8_0.index().into(),
+            scale: 1.0,
+            row_bytes: table.row_bytes,
+            side_bytes: table.side_bytes,
+        };
+        b.rig.op(OpKind::Embed, Per::Row, &[table.arg, Arg::Buffer(hidden)], Params::Embed(params));
+        let frequencies: Vec<f32> = (0..HEAD / 2).map(|i| 1e4f32.powf(-(i as f32) / (HEAD / 2) as f32)).collect();
+        let frequencies = b.rig.constant(&frequencies);
+        let angles = b.rig.f32(HEAD);
+        let params = RopeAnglesParams { pairs: HEAD as u32 / 2, magnitude: 1.0 };
+        b.rig.op(OpKind::RopeAngles, Per::Row, &[frequencies, Arg::Buffer(angles)], Params::RopeAngles(params));
+        for layer in 0..2 {
+            b.attention(layer, hidden, angles);
+            b.mlp(hidden);
+        }
+        let picked = b.rig.buffer(Per::Output, DIM, Store::F32);
+        let params = ElementParams { dim: DIM as u32, activation: 0, scale: 1.0 };
+        let gather = [Arg::Buffer(hidden), Arg::Buffer(picked)];
+        b.rig.op(OpKind::GatherRows, Per::Output, &gather, Params::Element(params));
+        let x = b.norm(Per::Output, picked, Store::Q8);
+        let logits = b.project(Per::Output, x, DIM, VOCAB, None);
+        b.rig.program.logits = logits;
+        let slices = VOCAB.div_ceil(ARGMAX_SLICE);
+        let best = b.rig.buffer(Per::Output, 2 * slices, Store::F32);
+        let params = Params::ArgMax(ArgMaxParams { n: VOCAB as u32, slices: slices as u32 });
+        b.rig.op(OpKind::ArgMax, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(best)], params);
+        b.rig.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
+        Self { logits, rig: b.rig }
+    }
+
+    /// The program and what it runs in.
+    pub fn rig(&self) -> Rig {
+        let Rig { program, file, kv, layout } = &self.rig;
+        Rig { program: program.clone(), file: file.clone(), kv: kv.clone(), layout: *layout }
+    }
+
+    /// At position 60 of a sequence whose blocks are out of order, so that a chain crosses into
+    /// the next one; what came before is zeros.
+    pub fn start(&self, cpu: &Cpu) -> Running {
+        let mut running = self.rig.start(cpu);
+        running.memory.kv_mut(0).fill(0);
+        running.memory.step_vars().table_mut(0, 0).copy_from_slice(&[2, 0, 1]);
+        running.rows(&[RowVars { token: 42, position: 60, sequence: 0, reserved: 0 }]);
+        running
+    }
+}
