@@ -266,6 +266,16 @@ impl Engine {
         Ok(self.emitted())
     }
 
+    /// Feeds `token` with all workers waiting after every op of [`Self::decode_program`]: the
+    /// nanoseconds each took.
+    pub fn time_ops(&mut self, sequence: &mut Sequence, token: u32) -> Result<Vec<u64>, Error> {
+        let mut parts = [Part { sequence, tokens: &[token], outputs: Outputs::Last }];
+        self.prepare(&mut parts, 1)?;
+        let times = self.cpu.replay_timed(&self.classes[self.last].ready, &mut self.memory)?;
+        parts[0].sequence.set_len(parts[0].sequence.len() + 1);
+        Ok(times)
+    }
+
     /// One step over any number of sequences; up to `SMALL_BATCH` rows of logits come out, in order.
     pub fn step(&mut self, parts: &mut [Part<'_>]) -> Result<(), Error> {
         self.submit(parts, 1)
@@ -296,6 +306,16 @@ impl Engine {
     /// Writes the step variables and replays `steps` steps. Every later step feeds each output
     /// row the token it chose.
     fn submit(&mut self, parts: &mut [Part<'_>], steps: usize) -> Result<(), Error> {
+        self.prepare(parts, steps)?;
+        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, steps)?;
+        for part in parts {
+            part.sequence.set_len(part.sequence.len() + part.tokens.len() + steps - 1);
+        }
+        Ok(())
+    }
+
+    /// Chooses the program, makes room in the KV cache and writes the step variables.
+    fn prepare(&mut self, parts: &mut [Part<'_>], steps: usize) -> Result<(), Error> {
         let vocab = self.model.config.vocab;
         let rows: usize = parts.iter().map(|p| p.tokens.len()).sum();
         let outputs = parts.iter().map(Part::outputs).sum();
@@ -310,10 +330,6 @@ impl Engine {
         }
         self.copy_blocks();
         self.write_steps(parts, rows, outputs);
-        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, steps)?;
-        for part in parts {
-            part.sequence.set_len(part.sequence.len() + part.tokens.len() + steps - 1);
-        }
         Ok(())
     }
 
