@@ -1,0 +1,61 @@
+//! One file per command; here each name finds its function.
+
+mod bench;
+mod devices;
+mod inspect;
+mod logits;
+mod manuals;
+mod perplexity;
+mod run;
+mod synth;
+mod tokenize;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::ArgMatches;
+
+type Command = fn(&ArgMatches) -> Result<ExitCode>;
+
+/// Every command of the flag table.
+const COMMANDS: &[(&str, Command)] = &[
+    ("run", run::run),
+    ("inspect", inspect::run),
+    ("bench", bench::run),
+    ("logits", logits::run),
+    ("perplexity", perplexity::run),
+    ("tokenize", tokenize::run),
+    ("synth", synth::run),
+    ("devices", devices::run),
+    ("completions", manuals::completions),
+    ("man", manuals::man),
+];
+
+pub fn dispatch(matches: &ArgMatches) -> Result<ExitCode> {
+    let (name, matches) = matches.subcommand().unwrap_or(("", matches));
+    match COMMANDS.iter().find(|(n, _)| *n == name) {
+        Some((_, command)) => command(matches),
+        // The flag table requires a command, and a test checks that each of its commands is here.
+        None => Err(anyhow::anyhow!("not supported: the command {name:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_of_the_flag_table_is_here_and_no_other() {
+        let tree = crate::flags::tree();
+        let mut named: Vec<&str> = tree.get_subcommands().map(|c| c.get_name()).collect();
+        let mut here: Vec<&str> = COMMANDS.iter().map(|(n, _)| *n).collect();
+        named.sort_unstable();
+        here.sort_unstable();
+        assert_eq!(named, here);
+    }
+
+    #[test]
+    fn the_flag_table_is_sound() {
+        crate::flags::tree().debug_assert();
+    }
+}

@@ -1,0 +1,98 @@
+//! `akunu run`: continue a prompt, streaming.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+use akunu::text::Encode;
+use akunu::{Finish, GenerateOptions};
+use anyhow::Result;
+use clap::ArgMatches;
+
+use crate::failure::failure;
+use crate::generation::{Ended, answer};
+use crate::interrupt::{self, Interrupt};
+use crate::source::{EMBEDDED, Source};
+use crate::{input, loading, terminal};
+
+/// What the embedded model continues where nobody says.
+const OPENER: &str = "Once upon a time";
+
+/// A prompt, and whether it is printed before its continuation.
+struct Prompt {
+    text: String,
+    echo: bool,
+}
+
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let (source, prompt) = model_and_prompt(matches)?;
+    let options = GenerateOptions {
+        max_tokens: matches.get_one("max-tokens").copied().unwrap_or_default(),
+        sampling: loading::sampling_options(matches),
+        ignore_eos: matches.get_flag("ignore-eos"),
+    };
+    let load = loading::load_options(matches);
+    let chunk = load.chunk;
+    let mut engine = source.load(load)?;
+    let ids = engine.need_tokenizer()?.encode(&prompt.text, Encode { add_special: true, parse_special: true });
+    let mut sequence = engine.sequence();
+
+    let interrupt = Interrupt::once()?;
+    let sanitizer = terminal::Sanitizer::for_stdout();
+    let mut out = terminal::out();
+    if prompt.echo {
+        write!(out, "{}", prompt.text)?;
+        out.flush()?;
+    }
+    let answer = answer(&mut engine, &mut sequence, &ids, options, chunk, &interrupt, |text| {
+        write!(out, "{}", sanitizer.clean(text))?;
+        Ok(out.flush()?)
+    })?;
+    writeln!(out)?;
+    out.flush()?;
+    let mut err = terminal::err();
+    let note = match answer.ended {
+        Ended::Finished(Finish::Context) => format!("; the context of {} is full", engine.context()),
+        Ended::Interrupted => "; interrupted".to_owned(),
+        Ended::Finished(_) => String::new(),
+    };
+    writeln!(err, "{}{note}", answer.speeds)?;
+    let interrupted = answer.ended == Ended::Interrupted;
+    Ok(if interrupted { ExitCode::from(interrupt::EXIT_STATUS) } else { ExitCode::SUCCESS })
+}
+
+fn model_and_prompt(matches: &ArgMatches) -> Result<(Source, Prompt)> {
+    let name = matches.get_one::<OsString>("model");
+    let prompt = matches.get_one::<String>("prompt").map(String::as_str);
+    let given = |text: String| Prompt { text, echo: false };
+    match (name, prompt) {
+        (None, _) => Ok((Source::Embedded, Prompt { text: OPENER.to_owned(), echo: true })),
+        // Only a prompt can come from standard input.
+        (Some(name), None) if name == "-" => Ok((Source::Embedded, given(input::stdin()?))),
+        (Some(name), prompt) => {
+            let source = match (Source::find(name)?, prompt) {
+                (Some(source), _) => source,
+                (None, Some(_)) => Source::named(name)?,
+                (None, None) => return Err(not_a_model(&name.to_string_lossy())),
+            };
+            let prompt = match prompt {
+                Some("-") => given(input::stdin()?),
+                Some(text) => given(text.to_owned()),
+                None if source == Source::Embedded => Prompt { text: OPENER.to_owned(), echo: true },
+                None if input::stdin_is_piped() => given(input::stdin()?),
+                None => {
+                    return Err(failure("there is no prompt", "give one after the model, or pipe it in"));
+                }
+            };
+            Ok((source, prompt))
+        }
+    }
+}
+
+/// One argument that is no model is probably meant as a prompt.
+fn not_a_model(name: &str) -> anyhow::Error {
+    failure(
+        format!("there is no file, directory or downloaded model called {name:?}"),
+        format!("to continue it as a text: `akunu run {EMBEDDED} {name:?}`; for models: `akunu models list`"),
+    )
+}

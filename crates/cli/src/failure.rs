@@ -1,0 +1,165 @@
+//! Errors as people meet them: one sentence and a next step on one line, causes only where they are asked for.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use akunu::formats::{self, Fault};
+
+/// An error of the command line's own, with what to do about it.
+#[derive(Debug)]
+pub struct Failure {
+    sentence: String,
+    next: String,
+    source: Option<anyhow::Error>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; {}", self.sentence, self.next)
+    }
+}
+
+impl Error for Failure {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|e| e.as_ref())
+    }
+}
+
+/// What went wrong, and what to do next.
+pub fn failure(sentence: impl Into<String>, next: impl Into<String>) -> anyhow::Error {
+    Failure { sentence: sentence.into(), next: next.into(), source: None }.into()
+}
+
+/// Gives errors of libraries a next step.
+pub trait NextStep<T> {
+    fn next_step(self, next: impl Into<String>) -> anyhow::Result<T>;
+    /// The error gets a sentence of its own, and stays as its cause.
+    fn or_fail(self, sentence: impl FnOnce(&anyhow::Error) -> String, next: impl Into<String>) -> anyhow::Result<T>;
+}
+
+impl<T, E: Into<anyhow::Error>> NextStep<T> for Result<T, E> {
+    fn next_step(self, next: impl Into<String>) -> anyhow::Result<T> {
+        self.or_fail(|error| error.to_string(), next)
+    }
+
+    fn or_fail(self, sentence: impl FnOnce(&anyhow::Error) -> String, next: impl Into<String>) -> anyhow::Result<T> {
+        self.map_err(|error| {
+            let error = error.into();
+            Failure { sentence: sentence(&error), next: next.into(), source: Some(error) }.into()
+        })
+    }
+}
+
+/// Whoever read our output has gone: no error, there is nobody to tell.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// The line that is printed.
+pub fn sentence(error: &anyhow::Error) -> String {
+    let text = one_line(&error.to_string());
+    match advice(error) {
+        Some(next) => format!("{text}; {next}"),
+        None => text,
+    }
+}
+
+/// The causes behind an error, outermost first; those that only repeat what is said already are left out.
+pub fn causes(error: &anyhow::Error) -> Vec<String> {
+    let mut said = one_line(&error.to_string());
+    let mut causes = Vec::new();
+    for cause in error.chain().skip(1).map(|e| one_line(&e.to_string())) {
+        if !said.contains(&cause) {
+            causes.push(cause.clone());
+        }
+        said = cause;
+    }
+    causes
+}
+
+/// What to do about errors of the libraries; they say what is wrong, the command line knows the commands.
+fn advice(error: &anyhow::Error) -> Option<&'static str> {
+    if error.downcast_ref::<Failure>().is_some() {
+        return None;
+    }
+    error.chain().find_map(|cause| {
+        let next = match cause.downcast_ref::<akunu::Error>() {
+            Some(akunu::Error::Format(e)) => format_advice(e),
+            Some(akunu::Error::Model(akunu::arch::Error::Format(e))) => format_advice(e),
+            Some(akunu::Error::Model(akunu::arch::Error::UnknownArchitecture { .. })) => {
+                Some("this version cannot run it")
+            }
+            Some(akunu::Error::Token { .. }) => Some("give ids of this model's vocabulary"),
+            Some(akunu::Error::EmptyPrompt) => Some("give some text"),
+            _ => None,
+        };
+        next.or_else(|| cause.downcast_ref::<formats::Error>().and_then(format_advice))
+    })
+}
+
+fn format_advice(error: &formats::Error) -> Option<&'static str> {
+    Some(match &error.fault {
+        Fault::Open(e) if e.kind() == io::ErrorKind::NotFound => "check the path, or see `akunu models list`",
+        Fault::Open(_) | Fault::Read(_) => "check the path and its permissions",
+        Fault::Write(_) => "check the folder, its permissions and the space on the disk",
+        Fault::Exists => "choose another name, or pass --force to replace it",
+        Fault::NotAFile { .. } | Fault::UnknownContainer | Fault::NoWeights => {
+            "give a .gguf file, or a directory with config.json and safetensors"
+        }
+        Fault::NotSupported(_) | Fault::UnknownFormat { .. } => "convert the model to another format",
+        Fault::NotFirstSplit { .. } => "give that one",
+        _ => "the file is damaged or incomplete: get it again",
+    })
+}
+
+/// Messages of libraries may have several lines, and control characters that came out of files.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }));
+    }
+    line
+}
+
+/// A usage error of the flag table as one line: what is wrong, what was probably meant, where the help is.
+pub fn usage_line(error: &clap::Error, command: &str) -> String {
+    let text = error.render().to_string();
+    let mut parts: Vec<String> = Vec::new();
+    let head: Vec<&str> = text.lines().take_while(|l| !l.starts_with("Usage:") && !l.starts_with("For more")).collect();
+    for part in head.join("\n").split("\n\n") {
+        let part = one_line(part);
+        let part = part.strip_prefix("error: ").unwrap_or(&part).trim_start_matches("tip: ");
+        if !part.is_empty() {
+            parts.push(part.to_owned());
+        }
+    }
+    parts.push(format!("see `{command} --help`"));
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_printable_line() {
+        assert_eq!(one_line("a\n  b\tc\u{1b}[31m"), "a b c\u{fffd}[31m");
+    }
+
+    #[test]
+    fn causes_that_repeat_the_sentence_are_left_out() {
+        let error = anyhow::anyhow!("disk full").context("cannot write x: disk full").context("saving failed");
+        assert_eq!(causes(&error), ["cannot write x: disk full"]);
+    }
+
+    #[test]
+    fn a_broken_pipe_is_found_under_other_errors() {
+        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("printing");
+        assert!(is_broken_pipe(&error));
+        assert!(!is_broken_pipe(&anyhow::anyhow!("other")));
+    }
+}

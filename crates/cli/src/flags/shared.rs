@@ -1,0 +1,86 @@
+//! Arguments that several commands share, so that they mean and say the same everywhere.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ValueHint, value_parser};
+
+use super::values;
+
+/// A switch.
+pub fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+/// An option with a value.
+pub fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// An option whose value is a file.
+pub fn path(name: &'static str, help: &'static str) -> Arg {
+    option(name, "FILE", help).value_parser(value_parser!(PathBuf)).value_hint(ValueHint::FilePath)
+}
+
+pub fn model() -> Arg {
+    Arg::new("model")
+        .value_name("MODEL")
+        .value_parser(value_parser!(OsString))
+        .value_hint(ValueHint::AnyPath)
+        .help("A model file, a model directory, a short name, or `embedded`")
+}
+
+pub fn threads() -> Arg {
+    option("threads", "N", "Threads to compute with [default: one per core]").short('t').value_parser(values::threads)
+}
+
+pub fn kv() -> Arg {
+    option("kv", "TYPE", "Number format of the KV cache")
+        .value_parser(PossibleValuesParser::new(["f32", "f16", "q8_0"]))
+        .default_value("f16")
+}
+
+pub fn activations() -> Arg {
+    option("activations", "TYPE", "Number format that quantized weights are multiplied with")
+        .value_parser(PossibleValuesParser::new(["int8", "f32"]))
+        .default_value("int8")
+}
+
+pub fn chunk() -> Arg {
+    option("chunk", "N", "Tokens of a prompt to compute at once").value_parser(values::chunk)
+}
+
+fn context() -> Arg {
+    option("context", "N", "Positions the KV cache has room for [default: what the model was made for, within reason]")
+        .short('c')
+        .value_parser(values::count)
+}
+
+/// How a model is loaded.
+pub fn load_flags() -> [Arg; 5] {
+    [threads(), context(), kv(), activations(), chunk()]
+}
+
+/// How the next token is chosen.
+pub fn sampling_flags(temperature: &'static str) -> [Arg; 6] {
+    [
+        option("temperature", "T", "How freely to choose; 0 always takes the likeliest token")
+            .value_parser(values::not_negative)
+            .default_value(temperature),
+        option("top-k", "N", "Choose among this many of the likeliest tokens; 0: all")
+            .value_parser(value_parser!(usize))
+            .default_value("40"),
+        option("top-p", "P", "Choose among the likeliest tokens that together have this probability; 1: all")
+            .value_parser(values::share)
+            .default_value("0.95"),
+        option("min-p", "P", "Choose among tokens at least this share as likely as the likeliest; 0: all")
+            .value_parser(values::share)
+            .default_value("0.05"),
+        option("repeat-penalty", "X", "Make recent tokens less likely; 1: not at all")
+            .value_parser(values::positive)
+            .default_value("1"),
+        option("seed", "N", "Choose the same way every time [default: another way every time]")
+            .value_parser(value_parser!(u64)),
+    ]
+}

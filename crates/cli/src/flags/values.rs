@@ -1,0 +1,101 @@
+//! Parsers of values with a range: what they refuse, they say.
+
+/// More threads than any machine has cores; beyond it the number is a slip.
+const MAX_THREADS: usize = 1024;
+/// Rows of a prefill chunk; activations are allocated for all of them.
+const MAX_CHUNK: usize = 8192;
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "not a number that fits here".to_owned())
+}
+
+/// At least 1.
+pub fn count(text: &str) -> Result<usize, String> {
+    match number(text)? {
+        0 => Err("at least 1 is needed".to_owned()),
+        n => Ok(n),
+    }
+}
+
+pub fn threads(text: &str) -> Result<usize, String> {
+    count(text).and_then(|n| at_most(n, MAX_THREADS))
+}
+
+pub fn chunk(text: &str) -> Result<usize, String> {
+    count(text).and_then(|n| at_most(n, MAX_CHUNK))
+}
+
+fn at_most(n: usize, most: usize) -> Result<usize, String> {
+    if n <= most { Ok(n) } else { Err(format!("at most {most} is possible")) }
+}
+
+/// 0 or more, and finite.
+pub fn not_negative(text: &str) -> Result<f32, String> {
+    match number::<f32>(text)? {
+        v if v >= 0.0 && v.is_finite() => Ok(v),
+        _ => Err("0 or more is needed".to_owned()),
+    }
+}
+
+/// More than 0, and finite.
+pub fn positive(text: &str) -> Result<f32, String> {
+    match number::<f32>(text)? {
+        v if v > 0.0 && v.is_finite() => Ok(v),
+        _ => Err("more than 0 is needed".to_owned()),
+    }
+}
+
+/// 0 to 1.
+pub fn share(text: &str) -> Result<f32, String> {
+    match number::<f32>(text)? {
+        v if (0.0..=1.0).contains(&v) => Ok(v),
+        _ => Err("0 to 1 is needed".to_owned()),
+    }
+}
+
+/// Token ids separated by commas or spaces; brackets around them do no harm, as in JSON.
+pub fn ids(text: &str) -> Result<Vec<u32>, String> {
+    let text = text.trim();
+    let text = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
+    let ids: Result<Vec<u32>, String> = text
+        .split(|c: char| c == ',' || c.is_whitespace())
+        .filter(|part| !part.is_empty())
+        .map(|part| part.parse().map_err(|_| format!("{part:?} is not a token id")))
+        .collect();
+    match ids {
+        Ok(ids) if ids.is_empty() => Err("there are no token ids".to_owned()),
+        ids => ids,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_from_what_people_paste() {
+        for text in ["1,2,3", "1 2 3", "[1, 2, 3]", "1\n2\n3\n", " 1,,2 ,3,"] {
+            assert_eq!(ids(text), Ok(vec![1, 2, 3]), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_an_id_is_named() {
+        for (text, named) in
+            [("1,x", "\"x\""), ("-1", "\"-1\""), ("99999999999", "\"99999999999\""), ("1.5", "\"1.5\"")]
+        {
+            assert!(ids(text).unwrap_err().contains(named), "{text}");
+        }
+        assert!(ids("").is_err() && ids("[]").is_err());
+    }
+
+    #[test]
+    fn numbers_outside_their_range_are_refused() {
+        assert!(count("0").is_err() && count("-1").is_err() && count("1e3").is_err());
+        assert!(threads("2000").is_err());
+        assert!(not_negative("NaN").is_err() && not_negative("inf").is_err() && not_negative("-0.1").is_err());
+        assert!(share("1.01").is_err() && share("NaN").is_err());
+        assert!(positive("0").is_err());
+        assert_eq!((count("7"), share("0.5"), not_negative("0")), (Ok(7), Ok(0.5), Ok(0.0)));
+    }
+}

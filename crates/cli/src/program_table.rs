@@ -1,0 +1,142 @@
+//! A program as a table people read: op, kernel, shapes, number formats, cost.
+
+use std::io::{self, Write};
+
+use akunu::DType;
+use akunu::cpu::Cpu;
+use akunu::plan::cost::Cost;
+use akunu::plan::op::{OpKind, Params, Per};
+use akunu::plan::program::{Arg, Op, Store};
+use akunu::plan::record::BARRIER;
+use akunu::plan::{Bound, Program};
+use serde_json::{Value, json};
+
+use crate::table::Table;
+use crate::units;
+
+/// One dispatch.
+pub struct Entry {
+    pub layer: Option<u32>,
+    pub op: &'static str,
+    pub kernel: &'static str,
+    pub shape: String,
+    pub dtype: String,
+    pub cost: Cost,
+    /// All workers wait before it.
+    pub barrier: bool,
+}
+
+/// The entries of a bound program, with their costs for `rows` rows behind `depth` positions.
+pub fn entries(program: &Program, bound: &Bound, rows: usize, depth: usize) -> Vec<Entry> {
+    let rows_of = |op: &Op| if op.per == Per::Output { rows.min(program.max_outputs) } else { rows };
+    let entry = |(op, record): (&Op, &akunu::plan::Record)| Entry {
+        layer: op.layer,
+        op: op.kind.spec().name,
+        kernel: Cpu::kernel_name(record.kernel),
+        shape: shape(op, rows_of(op)),
+        dtype: dtype(program, op),
+        cost: program.cost(op, rows_of(op), depth),
+        barrier: record.flags & BARRIER != 0,
+    };
+    program.ops.iter().zip(&bound.records).map(entry).collect()
+}
+
+/// `[rows, in] → [rows, out]` of products, `[rows, width]` of the rest.
+fn shape(op: &Op, rows: usize) -> String {
+    match op.params {
+        Params::MatMul(p) if op.kind == OpKind::MatMulGated => format!("[{rows}, {}] → 2 × [{rows}, {}]", p.k, p.n),
+        Params::MatMul(p) => format!("[{rows}, {}] → [{rows}, {}]", p.k, p.n),
+        Params::Embed(p) => format!("[{}, {}] → [{rows}, {}]", p.vocab, p.dim, p.dim),
+        Params::RopeAngles(p) => format!("[{rows}, {}, 2]", p.pairs),
+        Params::Norm(p) => format!("[{rows}, {}]", p.dim),
+        Params::Element(p) => format!("[{rows}, {}]", p.dim),
+        Params::Heads(p) => format!("[{rows}, {} + 2 × {}, {}]", p.heads, p.kv_heads, p.head_dim),
+        Params::Attention(p) if p.window > 0 => format!("[{rows}, {}, {}] window {}", p.heads, p.head_dim, p.window),
+        Params::Attention(p) => format!("[{rows}, {}, {}]", p.heads, p.head_dim),
+        Params::ArgMax(p) => format!("[{rows}, {}]", p.n),
+    }
+}
+
+/// Weight or KV format, and `× q8` where it meets int8 activations.
+fn dtype(program: &Program, op: &Op) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for arg in op.args {
+        if let Arg::Weight(id) = arg {
+            let name = program.weight(id).dtype.to_string();
+            if !parts.contains(&name) {
+                parts.push(name);
+            }
+        }
+    }
+    if let Params::Heads(akunu::plan::op::HeadsParams { kv, .. })
+    | Params::Attention(akunu::plan::op::AttentionParams { kv, .. }) = op.params
+    {
+        parts.extend(DType::from_index(kv.dtype as u8).map(|d| format!("KV {d}")));
+    }
+    let int8 = op.args.iter().any(|a| matches!(a, Arg::Buffer(id) if program.buffer(*id).store == Store::Q8));
+    match (parts.is_empty(), int8) {
+        (true, false) => "F32".to_owned(),
+        (true, true) => "F32 → q8".to_owned(),
+        (false, true) if matches!(op.params, Params::MatMul(_)) => format!("{} × q8", parts.join(" ")),
+        (false, _) => parts.join(" "),
+    }
+}
+
+/// Prints the table with its totals; `times` adds seconds per entry.
+pub fn print(out: &mut dyn Write, entries: &[Entry], times: Option<&[f64]>) -> io::Result<()> {
+    let mut headings = vec![">#", ">layer", "op", "kernel", "shape", "dtype", ">bytes", ">flops", "wait"];
+    if times.is_some() {
+        headings.extend([">time", ">bandwidth", ">share"]);
+    }
+    let total_time: f64 = times.map_or(0.0, |t| t.iter().sum());
+    let mut table = Table::new(&headings);
+    for (i, e) in entries.iter().enumerate() {
+        let mut row = vec![
+            i.to_string(),
+            e.layer.map_or("-".to_owned(), |l| l.to_string()),
+            e.op.to_owned(),
+            e.kernel.to_owned(),
+            e.shape.clone(),
+            e.dtype.clone(),
+            units::bytes(e.cost.bytes),
+            units::count(e.cost.flops),
+            if e.barrier { "yes" } else { "" }.to_owned(),
+        ];
+        if let Some(&time) = times.and_then(|t| t.get(i)) {
+            row.push(units::time(time));
+            row.push(units::rate(e.cost.bytes as f64 / time.max(1e-12)));
+            row.push(format!("{:.1} %", 100.0 * time / total_time.max(1e-12)));
+        }
+        table.row(row);
+    }
+    table.print(out)?;
+    let total: Cost = entries.iter().map(|e| e.cost).sum();
+    let waits = entries.iter().filter(|e| e.barrier).count();
+    write!(out, "\n{} dispatches, {waits} waits, ", entries.len())?;
+    write!(out, "{} and {} flops a step", units::bytes(total.bytes), units::count(total.flops))?;
+    if times.is_some() {
+        write!(out, ", {}, {}", units::time(total_time), units::rate(total.bytes as f64 / total_time.max(1e-12)))?;
+    }
+    writeln!(out)
+}
+
+/// The same as JSON.
+pub fn to_json(entries: &[Entry], times: Option<&[f64]>) -> Value {
+    let rows = entries.iter().enumerate().map(|(i, e)| {
+        let mut row = json!({
+            "layer": e.layer,
+            "op": e.op,
+            "kernel": e.kernel,
+            "shape": e.shape,
+            "dtype": e.dtype,
+            "bytes": e.cost.bytes,
+            "flops": e.cost.flops,
+            "barrier": e.barrier,
+        });
+        if let Some(time) = times.and_then(|t| t.get(i)) {
+            row["seconds"] = json!(time);
+        }
+        row
+    });
+    Value::Array(rows.collect())
+}
