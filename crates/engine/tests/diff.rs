@@ -1,0 +1,113 @@
+//! The CPU backend against the reference executor, op by op, for every family and level.
+
+use akunu::arch::Model;
+use akunu::cpu::{Cpu, FileBytes, KvPool, Level, Memory, MemoryPlan, Options, Ready};
+use akunu::formats::ModelFile;
+use akunu::plan::diff::{Stepper, diff};
+use akunu::plan::program::{BufferId, Program, Store};
+use akunu::plan::reference::Reference;
+use akunu::plan::{Addr, BuildOptions, Region, RowVars, StepLayout, StepVars, build, q8};
+use akunu::DType;
+use akunu_testkit::fixtures;
+use std::sync::Arc;
+
+const ROWS: usize = 11;
+const OUTPUTS: usize = 3;
+
+struct CpuStepper<'a> {
+    cpu: Cpu,
+    memory: Memory,
+    ready: Ready,
+    program: &'a Program,
+}
+
+impl Stepper for CpuStepper<'_> {
+    fn run_op(&mut self, index: usize) {
+        self.cpu.replay_one(&self.ready, &mut self.memory, index).unwrap();
+    }
+
+    fn read(&self, id: BufferId) -> Vec<f32> {
+        let buffer = self.program.buffer(id);
+        let floats = |at: usize, len| self.memory.floats(Addr::new(Region::ARENA, at), len).unwrap();
+        let row = |r: usize| {
+            let at = buffer.offset + r * buffer.stride();
+            match buffer.store {
+                Store::F32 => floats(at, buffer.width).to_vec(),
+                Store::Q8 => {
+                    let q = &self.memory.bytes(Region::ARENA)[at..at + buffer.width];
+                    let scales = floats(at + q8::scales_offset(buffer.width), buffer.width / q8::BLOCK);
+                    q.iter().enumerate().map(|(i, q)| f32::from(*q as i8) * scales[i / q8::BLOCK]).collect()
+                }
+            }
+        };
+        (0..self.program.capacity(buffer.per)).flat_map(row).collect()
+    }
+}
+
+struct FileView(Arc<ModelFile>, usize);
+
+impl AsRef<[u8]> for FileView {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes(self.1)
+    }
+}
+
+/// Two sequences with their blocks out of order.
+fn fill(mut steps: StepVars<'_>, groups: usize) {
+    steps.header_mut().rows = ROWS as u32;
+    steps.header_mut().outputs = OUTPUTS as u32;
+    for (i, row) in steps.rows_mut().iter_mut().enumerate() {
+        let sequence = u32::from(i >= 6);
+        *row = RowVars { token: (i * 37 % 500) as u32, position: i as u32 - 6 * sequence, sequence, reserved: 0 };
+    }
+    steps.outputs_mut().copy_from_slice(&[0, 5, 10]);
+    for group in 0..groups {
+        steps.table_mut(group, 0).copy_from_slice(&[3, 1]);
+        steps.table_mut(group, 1).copy_from_slice(&[2, 0]);
+    }
+}
+
+#[test]
+fn every_op_of_every_family_agrees_with_the_reference_executor() {
+    let levels = [Level::Generic, Level::Avx2, Level::Avx512, Level::Amx];
+    let mut models: Vec<_> = fixtures::all("hf").into_iter().filter(|p| p.starts_with(fixtures::path("hf"))).collect();
+    models.extend(fixtures::all("gguf").into_iter().filter(|p| p.extension().is_some_and(|e| e == "gguf")));
+    models.extend(fixtures::all("mlx"));
+    let mut failures = Vec::new();
+    for path in models {
+        let file = Arc::new(ModelFile::open(&path).unwrap());
+        // Encoders and speech models are not decoders.
+        let Ok(model) = Model::read(&file) else { continue };
+        for int8_activations in [false, true] {
+            let options = BuildOptions { max_rows: ROWS, max_outputs: OUTPUTS, int8_activations, kv: DType::F32 };
+            let program = build(&model, &file, options).unwrap();
+            let layout = StepLayout {
+                max_rows: ROWS,
+                max_outputs: OUTPUTS,
+                groups: program.kv_groups.len(),
+                sequences: 2,
+                table_blocks: 2,
+                max_chain: 1,
+            };
+            for level in levels.into_iter().filter(|l| *l <= Level::detect()) {
+                let mut reference = Reference::new(&program, &*file, layout);
+                fill(reference.steps(), program.kv_groups.len());
+                let cpu = Cpu::new(Options { threads: Some(2), level: Some(level) }).unwrap();
+                let bound = cpu.bind(&program).unwrap();
+                let kv: Vec<_> =
+                    program.kv_groups.iter().map(|g| KvPool { block_bytes: g.block_bytes, blocks: 4 }).collect();
+                let files = (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
+                let mut memory = Memory::new(MemoryPlan { programs: &[&bound], steps: layout, kv: &kv, files }).unwrap();
+                fill(memory.step_vars(), program.kv_groups.len());
+                let ready = cpu.ready(bound, ROWS, OUTPUTS, &memory).unwrap();
+                let mut backend = CpuStepper { cpu, memory, ready, program: &program };
+                // Int8 rounding can fall on the other side of a half; f32 differs by summation order only.
+                let tolerance = if int8_activations { 3e-2 } else { 2e-5 };
+                if let Some(d) = diff(&program, &mut backend, &mut reference, (ROWS, OUTPUTS), tolerance) {
+                    failures.push(format!("{}, int8 {int8_activations}, {level:?}: {d}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
