@@ -4,6 +4,8 @@
 //! through it into a [`ModelConfig`] and validated [`Weights`]. Whoever comes after sees only
 //! those: no other crate mentions an architecture's name.
 
+#![forbid(unsafe_code)]
+
 pub mod config;
 pub mod descriptor;
 pub mod error;

@@ -1,0 +1,13 @@
+//! Project chores as a library, so that `cargo test` runs the tidy checks too.
+
+#![forbid(unsafe_code)]
+
+pub mod tidy;
+
+use std::path::PathBuf;
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    here.parent().map(PathBuf::from).unwrap_or(here)
+}

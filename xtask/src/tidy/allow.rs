@@ -1,0 +1,53 @@
+//! What is allowed against a check: a file, what it may do, and why.
+
+use super::Findings;
+use super::tree::Tree;
+
+/// Which check a row is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    NumberFormat,
+    Architecture,
+    Place,
+}
+
+pub(crate) struct Allow {
+    pub of: Of,
+    /// A file, or all under a folder where it ends in `/`.
+    pub path: &'static str,
+    /// What may be written there; empty: anything.
+    pub what: &'static str,
+    pub reason: &'static str,
+}
+
+const fn row(of: Of, path: &'static str, what: &'static str, reason: &'static str) -> Allow {
+    Allow { of, path, what, reason }
+}
+
+#[rustfmt::skip]
+static ALLOWED: &[Allow] = &[
+    row(Of::NumberFormat, "crates/formats/src/mlx.rs", "DType::U32", "packed words are told from weights by the container's own type, not by a number format"),
+    row(Of::Architecture, "crates/text/src/", "", "GGUF names tokenizers after models: these are a tokenizer's names"),
+];
+
+/// Files that are tables, longer than logic may be, with the lines they may have.
+#[rustfmt::skip]
+pub(crate) static LONG: &[(&str, usize)] = &[];
+
+pub(crate) fn allowed(of: Of, path: &str, what: &str) -> bool {
+    ALLOWED.iter().any(|row| row.of == of && covers(row.path, path) && (row.what.is_empty() || row.what == what))
+}
+
+fn covers(row: &str, path: &str) -> bool {
+    if row.ends_with('/') { path.starts_with(row) } else { row == path }
+}
+
+/// A row for a file that is gone allows it to whoever takes its name.
+pub(crate) fn unused(tree: &Tree, findings: &mut Findings) {
+    let rows = ALLOWED.iter().map(|row| (row.path, row.reason)).chain(LONG.iter().map(|row| (row.0, "a table")));
+    for (path, reason) in rows {
+        if !tree.files.iter().any(|file| covers(path, &file.path)) {
+            findings.add("xtask/src/tidy/allow.rs", 0, format!("allows {path} ({reason}), which is not there"));
+        }
+    }
+}
