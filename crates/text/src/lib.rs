@@ -10,6 +10,7 @@ mod added;
 mod bpe;
 mod byte_level;
 mod charsmap;
+mod chat;
 mod error;
 mod gguf;
 mod hash;
@@ -29,6 +30,7 @@ mod unigram;
 mod vocab;
 mod wordpiece;
 
+pub use chat::ChatTemplate;
 pub use error::Error;
 pub use gguf::GgufVocab;
 pub use stream::Detokenizer;

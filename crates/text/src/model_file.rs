@@ -2,8 +2,10 @@
 
 use akunu_formats::gguf::Metadata as Gguf;
 use akunu_formats::{Metadata, ModelFile};
+use serde_json::Value;
 
-use crate::error::Error;
+use crate::chat::ChatTemplate;
+use crate::error::{Error, excerpt};
 use crate::gguf::GgufVocab;
 use crate::tokenizer::Tokenizer;
 
@@ -21,6 +23,41 @@ impl Tokenizer {
             }
         }
     }
+}
+
+impl ChatTemplate {
+    /// The chat template that a model file carries or has beside it. Without one there is no prompt to guess:
+    /// [`Error::NoChatTemplate`].
+    pub fn from_model_file(file: &ModelFile) -> Result<Self, Error> {
+        if let Metadata::Gguf(metadata) = file.metadata() {
+            let source = metadata.str("tokenizer.chat_template")?.ok_or(Error::NoChatTemplate)?;
+            return ChatTemplate::new(source);
+        }
+        if let Some(source) = file.side_file("chat_template.jinja").transpose()? {
+            let source = String::from_utf8(source)
+                .map_err(|_| Error::TemplateSyntax("chat_template.jinja is not UTF-8".to_owned()))?;
+            return ChatTemplate::new(&source);
+        }
+        for name in ["chat_template.json", "tokenizer_config.json"] {
+            let Some(bytes) = file.side_file(name).transpose()? else { continue };
+            let config: Value = serde_json::from_slice(&bytes)
+                .map_err(|error| Error::InvalidJson { file: name, reason: excerpt(&error.to_string()) })?;
+            if let Some(source) = default_template(&config["chat_template"]) {
+                return ChatTemplate::new(source);
+            }
+        }
+        Err(Error::NoChatTemplate)
+    }
+}
+
+/// A template, or the one called `default` in a list of named ones, or the only one.
+fn default_template(value: &Value) -> Option<&str> {
+    if let Some(source) = value.as_str() {
+        return Some(source);
+    }
+    let named = value.as_array()?;
+    let default = named.iter().find(|entry| entry["name"] == "default");
+    default.or(named.first().filter(|_| named.len() == 1))?["template"].as_str()
 }
 
 fn gguf_vocab(metadata: &Gguf) -> Result<GgufVocab<'_>, Error> {
@@ -88,4 +125,23 @@ fn gguf_vocab(metadata: &Gguf) -> Result<GgufVocab<'_>, Error> {
         precompiled_charsmap: charsmap.map(|values| values.into_iter().map(|v| v as u8).collect()),
         name: metadata.str("general.name")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::default_template;
+    use serde_json::json;
+
+    #[test]
+    fn named_templates() {
+        for (value, expected) in [
+            (json!("a"), Some("a")),
+            (json!([{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]), Some("d")),
+            (json!([{"name": "only", "template": "o"}]), Some("o")),
+            (json!([{"name": "x", "template": "x"}, {"name": "y", "template": "y"}]), None),
+            (json!(null), None),
+        ] {
+            assert_eq!(default_template(&value), expected, "{value}");
+        }
+    }
 }

@@ -1,0 +1,124 @@
+//! Chat templates: conversations to prompts, as HF transformers renders them.
+
+mod budget;
+mod clock;
+mod environment;
+mod python;
+mod source;
+
+use std::sync::Arc;
+
+use minijinja::value::Value as Dynamic;
+use minijinja::{Environment, ErrorKind};
+use serde_json::Value;
+
+use crate::error::{Error, excerpt};
+use budget::{BUDGET, Budget, Stopped};
+use environment::Raised;
+
+/// A template that turns a conversation into a prompt. Cloning shares it.
+#[derive(Clone)]
+pub struct ChatTemplate {
+    environment: Arc<Environment<'static>>,
+    source: Arc<str>,
+}
+
+/// The largest template source; the largest public ones have 30 KB.
+const MAX_SOURCE_BYTES: usize = 1 << 20;
+const NAME: &str = "chat template";
+
+impl ChatTemplate {
+    /// Compiles a template.
+    pub fn new(source: &str) -> Result<Self, Error> {
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(Error::TemplateSyntax(format!("it has {} bytes; the most is 1 MiB", source.len())));
+        }
+        let prepared = source::prepare(source).map_err(|why| Error::TemplateSyntax(why.to_owned()))?;
+        let mut environment = environment::build();
+        environment.add_template_owned(NAME, prepared).map_err(|error| Error::TemplateSyntax(describe(&error)))?;
+        Ok(ChatTemplate { environment: Arc::new(environment), source: source.into() })
+    }
+
+    /// The template as it was given.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The prompt of a conversation. `input` is a map with `messages`, and with `tools`, `documents`,
+    /// `add_generation_prompt` and any other variable that the template asks for.
+    pub fn render(&self, input: &Value, bos: &str, eos: &str) -> Result<String, Error> {
+        let Value::Object(input) = input else {
+            return Err(Error::TemplateFailed("its input is not a map".to_owned()));
+        };
+        let budget = Budget::new(size(input.values()));
+        // What transformers always passes, so that templates find them defined.
+        let mut context: Vec<(&str, Dynamic)> = vec![
+            ("messages", Dynamic::from(Vec::<Dynamic>::new())),
+            ("tools", Dynamic::from(())),
+            ("documents", Dynamic::from(())),
+            ("add_generation_prompt", Dynamic::from(false)),
+            ("bos_token", Dynamic::from(bos)),
+            ("eos_token", Dynamic::from(eos)),
+        ];
+        context.extend(input.iter().map(|(key, value)| (key.as_str(), Dynamic::from_serialize(value))));
+        for (_, value) in &context {
+            budget::check_depth(value, MAX_INPUT_DEPTH, &budget).map_err(|error| failure(&error))?;
+        }
+        context.push((BUDGET, Dynamic::from_dyn_object(budget)));
+        let context: Dynamic = context.into_iter().collect();
+        let template = self.environment.get_template(NAME).map_err(|error| failure(&error))?;
+        template.render(context).map_err(|error| failure(&error))
+    }
+}
+
+/// JSON that is read from text has at most 128 levels.
+const MAX_INPUT_DEPTH: usize = 130;
+
+/// How many bytes of text and values the input has, without recursion so that no depth can hurt.
+fn size<'v>(values: impl Iterator<Item = &'v Value>) -> usize {
+    let mut stack: Vec<&Value> = values.collect();
+    let mut total = 0usize;
+    while let Some(value) = stack.pop() {
+        total += match value {
+            Value::String(text) => text.len(),
+            Value::Array(items) => {
+                stack.extend(items);
+                1
+            }
+            Value::Object(map) => {
+                stack.extend(map.values());
+                map.keys().map(String::len).sum()
+            }
+            _ => 8,
+        };
+    }
+    total
+}
+
+fn failure(error: &minijinja::Error) -> Error {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(current) = cause {
+        if let Some(raised) = current.downcast_ref::<Raised>() {
+            return Error::TemplateRaised(raised.0.clone());
+        }
+        if let Some(stopped) = current.downcast_ref::<Stopped>() {
+            return Error::TemplateStopped(stopped.0);
+        }
+        if let Some(engine) = current.downcast_ref::<minijinja::Error>()
+            && engine.kind() == ErrorKind::OutOfFuel
+        {
+            return Error::TemplateStopped("it runs too long");
+        }
+        cause = current.source();
+    }
+    Error::TemplateFailed(describe(error))
+}
+
+/// The innermost reason and its line, in one sentence.
+fn describe(error: &minijinja::Error) -> String {
+    let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+    match error.line() {
+        Some(line) => format!("{} (line {line})", excerpt(&detail)),
+        None => excerpt(&detail),
+    }
+}

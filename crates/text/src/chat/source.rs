@@ -1,0 +1,353 @@
+//! Template sources made safe to run: `{% generation %}` becomes something the engine knows, and every place where a
+//! text can grow reports to the budget.
+//!
+//! The engine bounds steps and recursion, not bytes: `s + s` in a loop would double a text until memory ends. So the
+//! operands of `+` and `~` pass through a counting filter, values that are kept in variables through one that limits
+//! their depth, and long literal texts are announced before they are emitted. None of this changes what is rendered.
+
+use super::budget::{COUNT, KEEP, MARKUP, TICK};
+
+/// Literal texts shorter than this are paid for by the step that emits them.
+const SHORT_LITERAL: usize = 32;
+
+/// The engine's compiler recurses along chains of operators and of `elif`; these are far above what templates have.
+const MAX_OPERATORS: usize = 2000;
+const MAX_ELIFS: usize = 500;
+
+/// The rewritten template, or why it cannot be compiled.
+pub(super) fn prepare(source: &str) -> Result<String, &'static str> {
+    let mut elifs = 0;
+    let mut out = String::with_capacity(source.len() + source.len() / 4);
+    let mut rest = source;
+    while let Some(at) = next_tag(rest) {
+        out.push_str(&rest[..at]);
+        let tag = &rest[at..];
+        if tag.starts_with("{#") {
+            let end = tag.find("#}").map_or(tag.len(), |end| end + 2);
+            out.push_str(&tag[..end]);
+            rest = &tag[end..];
+            continue;
+        }
+        let Some(parsed) = Tag::parse(tag) else {
+            // Unterminated: the engine says so better.
+            out.push_str(tag);
+            return Ok(out);
+        };
+        if parsed.operators() > MAX_OPERATORS {
+            return Err("an expression in it is too long");
+        }
+        elifs += usize::from(parsed.keyword() == "elif");
+        if elifs > MAX_ELIFS {
+            return Err("it has too many conditions");
+        }
+        let after = &tag[parsed.length..];
+        if parsed.keyword() == "raw" {
+            let end = find_endraw(after).unwrap_or(after.len());
+            out.push_str(&tag[..parsed.length + end]);
+            rest = &after[end..];
+            continue;
+        }
+        let literal = literal_length(after);
+        parsed.write(&mut out, (literal >= SHORT_LITERAL).then_some(literal));
+        rest = after;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// Where the next `{{`, `{%` or `{#` is.
+fn next_tag(text: &str) -> Option<usize> {
+    text.as_bytes().windows(2).position(|pair| pair[0] == b'{' && matches!(pair[1], b'{' | b'%' | b'#'))
+}
+
+/// How much text follows up to the next tag that does something.
+fn literal_length(mut text: &str) -> usize {
+    let mut length = 0;
+    loop {
+        let Some(at) = next_tag(text) else { return length + text.len() };
+        length += at;
+        match text[at..].strip_prefix("{#").and_then(|comment| comment.split_once("#}")) {
+            Some((_, after)) => text = after,
+            None => return length,
+        }
+    }
+}
+
+fn find_endraw(text: &str) -> Option<usize> {
+    let mut from = 0;
+    while let Some(at) = text[from..].find("{%") {
+        let tag = &text[from + at..];
+        if tag[2..].trim_start_matches(['-', '+']).trim_start().starts_with("endraw") {
+            return Some(from + at);
+        }
+        from += at + 2;
+    }
+    None
+}
+
+/// A `{{ … }}` or `{% … %}` tag.
+struct Tag<'s> {
+    /// `{{`, `{%` with their whitespace mark.
+    open: &'s str,
+    body: &'s str,
+    /// `}}`, `%}` with their whitespace mark.
+    close: &'s str,
+    length: usize,
+}
+
+/// A piece of an expression that matters here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Token {
+    /// Something a binary operator may follow.
+    Operand,
+    Other,
+}
+
+/// Words that end no operand.
+const KEYWORDS: [&str; 18] = [
+    "and",
+    "or",
+    "not",
+    "in",
+    "is",
+    "if",
+    "elif",
+    "else",
+    "for",
+    "set",
+    "do",
+    "call",
+    "filter",
+    "with",
+    "macro",
+    "recursive",
+    "block",
+    "autoescape",
+];
+
+impl<'s> Tag<'s> {
+    /// The tag that `text` starts with.
+    fn parse(text: &'s str) -> Option<Tag<'s>> {
+        let bytes = text.as_bytes();
+        let ending = if bytes[1] == b'{' { "}}" } else { "%}" };
+        let opened = 2 + usize::from(matches!(bytes.get(2), Some(b'-' | b'+')));
+        let mut at = opened;
+        let mut depth = 0usize;
+        while at < bytes.len() {
+            let here = &text[at..];
+            let marked = here.strip_prefix(['-', '+']).is_some_and(|h| h.starts_with(ending));
+            if depth == 0 && (marked || here.starts_with(ending)) {
+                let length = at + 2 + usize::from(marked);
+                let (open, close) = (&text[..opened], &text[at..length]);
+                return Some(Tag { open, body: &text[opened..at], close, length });
+            }
+            match bytes[at] {
+                b'(' | b'[' | b'{' => depth += 1,
+                b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+                quote @ (b'\'' | b'"') => at = string_end(bytes, at, quote)? - 1,
+                _ => {}
+            }
+            at += 1;
+            while !text.is_char_boundary(at) {
+                at += 1;
+            }
+        }
+        None
+    }
+
+    fn is_block(&self) -> bool {
+        self.open.starts_with("{%")
+    }
+
+    fn keyword(&self) -> &'s str {
+        if !self.is_block() {
+            return "";
+        }
+        let body = self.body.trim_start();
+        &body[..body.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(body.len())]
+    }
+
+    /// How many operators, at most, its expression has: signs outside of strings, and words.
+    fn operators(&self) -> usize {
+        let bytes = self.body.as_bytes();
+        let mut count = 0;
+        let mut at = 0;
+        while at < bytes.len() {
+            let (word, before) = (is_word(bytes[at]), at.checked_sub(1).is_some_and(|i| is_word(bytes[i])));
+            count += usize::from(!(bytes[at].is_ascii_whitespace() || word && before));
+            at = match bytes[at] {
+                quote @ (b'\'' | b'"') => string_end(bytes, at, quote).unwrap_or(bytes.len()),
+                _ => at + 1,
+            };
+        }
+        count
+    }
+
+    /// Writes the tag; then, where a long literal follows, an announcement that takes over the closing mark, so that
+    /// white space is trimmed as before.
+    fn write(&self, out: &mut String, announced: Option<usize>) {
+        out.push_str(self.open);
+        match self.keyword() {
+            "generation" => out.push_str(" if true "),
+            "endgeneration" => out.push_str(" endif "),
+            "set" => match assignment(self.body) {
+                Some(at) => {
+                    let (target, value) = self.body.split_at(at + 1);
+                    out.push_str(target);
+                    out.push_str(" (");
+                    counted(value, out);
+                    out.push_str(")|");
+                    out.push_str(KEEP);
+                    out.push(' ');
+                }
+                None => out.push_str(self.body),
+            },
+            _ => counted(self.body, out),
+        }
+        match announced {
+            None => out.push_str(self.close),
+            Some(length) if self.is_block() => {
+                out.push_str(&format!("%}}{{% do {TICK}({length}) {}", self.close));
+            }
+            Some(length) => out.push_str(&format!("}}}}{{{{ {TICK}({length}) {}", self.close)),
+        }
+    }
+}
+
+/// The index after the string literal that starts at `at`.
+fn string_end(bytes: &[u8], at: usize, quote: u8) -> Option<usize> {
+    let mut i = at + 1;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\\' => i += 1,
+            b if b == quote => return Some(i + 1),
+            _ => {}
+        }
+        i += 1;
+    }
+    None
+}
+
+/// Where the `=` of `set target = value` is.
+fn assignment(body: &str) -> Option<usize> {
+    let bytes = body.as_bytes();
+    let at = bytes.iter().position(|&b| b == b'=')?;
+    (bytes.get(at + 1) != Some(&b'=')).then_some(at)
+}
+
+/// Copies an expression with the counting filter before each binary `+` and `~`. Where something marked `|safe` is
+/// added to, what is added is escaped as HTML, as Python's markup strings do.
+fn counted(body: &str, out: &mut String) {
+    let bytes = body.as_bytes();
+    let mut at = 0;
+    let mut previous = Token::Other;
+    // For each open bracket: whether the sum under way has a `|safe` term.
+    let mut safe_sums = vec![false];
+    let mut piped = false;
+    let mut safe_term = false;
+    while at < bytes.len() {
+        let start = at;
+        let was_piped = std::mem::take(&mut piped);
+        let mut ends_sum = false;
+        let mut opens = false;
+        let mut closes = false;
+        match bytes[at] {
+            b if b.is_ascii_whitespace() => {
+                at += 1;
+                piped = was_piped;
+            }
+            quote @ (b'\'' | b'"') => {
+                at = string_end(bytes, at, quote).unwrap_or(bytes.len());
+                (previous, safe_term) = (Token::Operand, false);
+            }
+            b if is_word(b) => {
+                at += bytes[at..].iter().position(|&b| !is_word(b)).unwrap_or(bytes.len() - at);
+                let word = &body[start..at];
+                safe_term = was_piped && word == "safe";
+                ends_sum = KEYWORDS.contains(&word);
+                previous = if ends_sum { Token::Other } else { Token::Operand };
+            }
+            b'+' | b'~' => {
+                at += 1;
+                if previous == Token::Operand {
+                    let sum = safe_sums.last_mut();
+                    if let Some(sum) = sum.filter(|_| bytes[start] == b'+') {
+                        if *sum {
+                            out.push('|');
+                            out.push_str(MARKUP);
+                        }
+                        *sum |= safe_term;
+                    }
+                    out.push('|');
+                    out.push_str(COUNT);
+                    out.push(' ');
+                }
+                previous = Token::Other;
+            }
+            b => {
+                at += 1;
+                closes = matches!(b, b')' | b']' | b'}');
+                opens = matches!(b, b'(' | b'[' | b'{');
+                ends_sum = matches!(b, b',' | b':' | b'=' | b'<' | b'>' | b'!');
+                piped = b == b'|';
+                (previous, safe_term) = (if closes { Token::Operand } else { Token::Other }, false);
+            }
+        }
+        if (ends_sum || closes) && safe_sums.last_mut().is_some_and(std::mem::take) {
+            out.push('|');
+            out.push_str(MARKUP);
+            out.push(' ');
+        }
+        if closes && safe_sums.len() > 1 {
+            safe_sums.pop();
+        }
+        if opens {
+            safe_sums.push(false);
+        }
+        out.push_str(&body[start..at]);
+    }
+    if safe_sums.last() == Some(&true) {
+        out.push('|');
+        out.push_str(MARKUP);
+        out.push(' ');
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_counted_and_the_rest_is_left_alone() {
+        for (source, expected) in [
+            ("plain {# a + b #} text", "plain {# a + b #} text"),
+            ("{{ a + b }}", "{{ a |__count + b }}"),
+            ("{{ 'a + b' ~ \"}}\" }}", "{{ 'a + b' |__count ~ \"}}\" }}"),
+            ("{{- +1 -}}", "{{- +1 -}}"),
+            ("{{ f({'a': {}}) + x }}", "{{ f({'a': {}}) |__count + x }}"),
+            ("{% if x is in + y +%}", "{% if x is in + y +%}"),
+            ("{%- set ns.a = b -%}", "{%- set ns.a = ( b )|__keep -%}"),
+            ("{% set x %}", "{% set x %}"),
+            ("{%- generation -%}x{% endgeneration %}", "{%- if true -%}x{% endif %}"),
+            ("{% raw %}{{ a + b }}{% endraw %}{{ a+b }}", "{% raw %}{{ a + b }}{% endraw %}{{ a|__count +b }}"),
+            ("{{ a", "{{ a"),
+            (
+                "{{ 'x'|safe + f(a + b) + c|d }}",
+                "{{ 'x'|safe |__count + f(a |__count + b) |__markup|__count + c|d |__markup }}",
+            ),
+            ("{{ [a|safe + b, c] }}", "{{ [a|safe |__count + b|__markup , c] }}"),
+            ("{{ a|safe ~ b }}", "{{ a|safe |__count ~ b }}"),
+        ] {
+            assert_eq!(prepare(source).as_deref(), Ok(expected), "{source}");
+        }
+        let long = "x".repeat(40);
+        let ticked = prepare(&format!("{{% if a -%}}{long}")).unwrap();
+        assert_eq!(ticked, format!("{{% if a %}}{{% do __tick(40) -%}}{long}"));
+        let ticked = prepare(&format!("{{{{ a }}}}{long}")).unwrap();
+        assert_eq!(ticked, format!("{{{{ a }}}}{{{{ __tick(40) }}}}{long}"));
+    }
+}
