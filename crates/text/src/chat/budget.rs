@@ -7,8 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use minijinja::value::{Object, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 
-/// The filter that counts the operands of concatenations.
+/// The filter that counts what an operation made or uses.
 pub(super) const COUNT: &str = "__count";
+/// The same with everything inside.
+pub(super) const COUNT_ALL: &str = "__count_all";
+/// The filter that writes the operands of `~` as text.
+pub(super) const TEXT: &str = "__text";
+/// The filter that `*` becomes.
+pub(super) const REPEAT: &str = "__repeat";
+/// The filter that lets only numbers pass.
+pub(super) const NUMBER: &str = "__number";
 /// The filter that values go through on their way into a variable.
 pub(super) const KEEP: &str = "__keep";
 /// The filter that escapes what is added to a text marked `|safe`.
@@ -59,6 +67,11 @@ impl Budget {
         Arc::new(Budget { bytes_left: AtomicU64::new(bytes), kept: AtomicU64::new(0) })
     }
 
+    /// As [`Self::spend`], at a depth of values that may be too much.
+    pub fn spend_at(&self, level: usize, bytes: usize) -> Result<(), Error> {
+        if level > MAX_DEPTH { Err(stopped(TOO_DEEP)) } else { self.spend(bytes) }
+    }
+
     /// Takes `bytes` from what is left.
     pub fn spend(&self, bytes: usize) -> Result<(), Error> {
         let take = |left: u64| left.checked_sub(bytes as u64);
@@ -66,10 +79,6 @@ impl Budget {
             Ok(_) => Ok(()),
             Err(_) => Err(stopped(TOO_MUCH_TEXT)),
         }
-    }
-
-    pub fn left(&self) -> u64 {
-        self.bytes_left.load(Ordering::Relaxed)
     }
 }
 
@@ -91,6 +100,55 @@ pub(super) fn weight(value: &Value) -> usize {
 pub(super) fn count(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     of(state)?.spend(weight(&value))?;
     Ok(value)
+}
+
+pub(super) fn count_all(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
+    let budget = of(state)?;
+    if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
+        for item in value.try_iter()? {
+            budget.spend(16 + weight(&item))?;
+        }
+    }
+    Ok(value)
+}
+
+fn is_numeric(value: &Value) -> bool {
+    matches!(value.kind(), ValueKind::Number | ValueKind::Bool)
+}
+
+fn unsupported(left: &Value, right: &Value) -> Error {
+    let message = format!("a {} cannot be multiplied by a {}", left.kind(), right.kind());
+    Error::new(ErrorKind::InvalidOperation, message)
+}
+
+pub(super) fn number(value: Value) -> Result<Value, Error> {
+    if is_numeric(&value) { Ok(value) } else { Err(unsupported(&value, &Value::from(1))) }
+}
+
+/// `left * right`: numbers, or a text or list repeated.
+pub(super) fn repeat(state: &State<'_, '_>, left: Value, right: Value) -> Result<Value, Error> {
+    if is_numeric(&left) && is_numeric(&right) {
+        let float = |value: &Value| value.kind() == ValueKind::Number && !value.is_integer();
+        if float(&left) || float(&right) {
+            return Ok(Value::from(f64::try_from(left)? * f64::try_from(right)?));
+        }
+        let product = i128::try_from(left.clone())?.checked_mul(i128::try_from(right.clone())?);
+        let product = product.ok_or_else(|| unsupported(&left, &right))?;
+        return Ok(i64::try_from(product).map_or_else(|_| Value::from(product), Value::from));
+    }
+    let (repeated, times) = if is_numeric(&left) { (&right, &left) } else { (&left, &right) };
+    let times = i64::try_from(times.clone()).map_err(|_| unsupported(&left, &right))?;
+    let times = usize::try_from(times.max(0)).unwrap_or(usize::MAX);
+    of(state)?.spend(weight(repeated).saturating_mul(times))?;
+    match repeated.kind() {
+        ValueKind::String => Ok(Value::from(repeated.as_str().unwrap_or_default().repeat(times))),
+        ValueKind::Seq | ValueKind::Iterable => {
+            let items: Vec<Value> = repeated.try_iter()?.collect();
+            let count = items.len().saturating_mul(times);
+            Ok(Value::from(items.into_iter().cycle().take(count).collect::<Vec<_>>()))
+        }
+        _ => Err(unsupported(&left, &right)),
+    }
 }
 
 pub(super) fn tick(state: &State<'_, '_>, bytes: usize) -> Result<String, Error> {

@@ -6,13 +6,13 @@ use minijinja::value::{Rest, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::budget::{self, COUNT, KEEP, MARKUP, TICK, TOO_MUCH_TEXT, stopped, weight};
+use super::budget::{self, COUNT, COUNT_ALL, KEEP, MARKUP, NUMBER, REPEAT, TEXT, TICK, TOO_MUCH_TEXT, stopped};
 use super::{clock, python};
 
 /// Steps that one rendering may take; a conversation of a thousand turns takes under a million.
 const STEPS: u64 = 10_000_000;
 /// Nested macro calls and recursive loops: each uses native stack.
-const RECURSION: usize = 80;
+const RECURSION: usize = 300;
 
 /// What `raise_exception` was called with.
 #[derive(Debug)]
@@ -39,13 +39,17 @@ pub(super) fn build() -> Environment<'static> {
     environment.set_unknown_method_callback(method);
 
     environment.add_filter(COUNT, budget::count);
+    environment.add_filter(COUNT_ALL, budget::count_all);
+    environment.add_filter(REPEAT, budget::repeat);
+    environment.add_filter(NUMBER, budget::number);
+    environment.add_filter(TEXT, text);
     environment.add_filter(KEEP, budget::keep);
     environment.add_filter(MARKUP, markup);
     environment.add_function(TICK, budget::tick);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", |format: String| clock::strftime_now(&format));
     environment.add_filter("tojson", python::tojson);
-    environment.add_filter("string", |value: &Value| python::str_of(value));
+    environment.add_filter("string", text);
     environment.add_filter("join", join);
     environment.add_filter("replace", replace);
     environment.add_filter("indent", indent);
@@ -68,18 +72,20 @@ pub(super) fn build() -> Environment<'static> {
 
 /// `{{ value }}`: what Python's `str` gives, paid for by the byte.
 fn print(out: &mut Output<'_>, state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
+    let budget = budget::of(state)?;
     let written = match value.as_str() {
         Some(text) => {
-            budget::of(state)?.spend(text.len())?;
+            budget.spend(text.len())?;
             out.write_str(text)
         }
-        None => {
-            let text = python::str_of(value);
-            budget::of(state)?.spend(text.len())?;
-            out.write_str(&text)
-        }
+        None => out.write_str(&python::str_of(value, &budget)?),
     };
     written.map_err(|_| Error::new(ErrorKind::WriteFailure, "the prompt could not be written"))
+}
+
+/// Python's `str`.
+fn text(state: &State<'_, '_>, value: &Value) -> Result<String, Error> {
+    python::str_of(value, &*budget::of(state)?)
 }
 
 /// A term that is added to markup: escaped unless it is markup itself.
@@ -118,8 +124,8 @@ fn join(state: &State<'_, '_>, value: &Value, joiner: Option<String>, rest: Rest
             Some(name) => item.get_attr(name)?,
             None => item,
         };
-        let text = python::str_of(&item);
-        budget.spend(text.len() + joiner.len())?;
+        let text = python::str_of(&item, &budget)?;
+        budget.spend(joiner.len())?;
         if i > 0 {
             out.push_str(&joiner);
         }
@@ -135,7 +141,7 @@ fn replace(
     to: String,
     count: Option<usize>,
 ) -> Result<String, Error> {
-    let text = python::str_of(value);
+    let text = python::str_of(value, &*budget::of(state)?)?;
     pay_for_replacing(state, &text, &from, &to)?;
     Ok(match count {
         Some(count) => text.replacen(&from, &to, count),
@@ -198,12 +204,14 @@ fn method(state: &State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> R
         }
         (Some(format), "format") => {
             // A width or a precision of many digits asks for that much padding.
-            let wide = |run: &str| run.len() > 4;
-            if format.split(|c: char| !c.is_ascii_digit()).any(wide) {
-                return Err(stopped(TOO_MUCH_TEXT));
+            let numbers = format.split(|c: char| !c.is_ascii_digit()).filter(|run| !run.is_empty());
+            let widest = numbers.map(|run| run.parse().unwrap_or(usize::MAX)).max().unwrap_or(0);
+            let mut longest = 0;
+            for arg in args {
+                longest = longest.max(python::str_of(arg, &budget)?.len());
             }
-            let most = args.iter().map(|arg| weight(arg).saturating_add(10_000)).max().unwrap_or(0);
-            budget.spend(format.matches('{').count().saturating_mul(most.min(budget.left() as usize / 64 + 1)))?;
+            let fields = format.matches('{').count();
+            budget.spend(format.len().saturating_add(fields.saturating_mul(widest.saturating_add(longest))))?;
         }
         (Some(text), _) => budget.spend(text.len())?,
         _ => {}

@@ -3,6 +3,7 @@
 mod budget;
 mod clock;
 mod environment;
+mod expression;
 mod python;
 mod source;
 
@@ -104,10 +105,13 @@ fn failure(error: &minijinja::Error) -> Error {
         if let Some(stopped) = current.downcast_ref::<Stopped>() {
             return Error::TemplateStopped(stopped.0);
         }
-        if let Some(engine) = current.downcast_ref::<minijinja::Error>()
-            && engine.kind() == ErrorKind::OutOfFuel
-        {
-            return Error::TemplateStopped("it runs too long");
+        if let Some(engine) = current.downcast_ref::<minijinja::Error>() {
+            if engine.kind() == ErrorKind::OutOfFuel {
+                return Error::TemplateStopped("it runs too long");
+            }
+            if engine.detail() == Some("recursion limit exceeded") {
+                return Error::TemplateStopped("it recurses too deeply");
+            }
         }
         cause = current.source();
     }

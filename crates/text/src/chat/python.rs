@@ -8,47 +8,55 @@ use minijinja::{Error, ErrorKind, State, Value};
 use super::budget::{self, Budget};
 
 /// `str(value)`.
-pub(super) fn str_of(value: &Value) -> String {
+pub(super) fn str_of(value: &Value, budget: &Budget) -> Result<String, Error> {
+    let mut out = String::new();
     match value.as_str() {
-        Some(text) => text.to_owned(),
-        None if value.is_undefined() => String::new(),
-        None => {
-            let mut out = String::new();
-            repr(value, &mut out);
-            out
+        Some(text) => {
+            budget.spend(text.len())?;
+            out.push_str(text);
         }
+        None if value.is_undefined() => {}
+        None => repr(value, 0, budget, &mut out)?,
     }
+    Ok(out)
 }
 
-/// `repr(value)`. Values are at most as deep as the budget lets them become.
-pub(super) fn repr(value: &Value, out: &mut String) {
+/// `repr(value)`; a namespace may hold itself, so depth is limited here too.
+fn repr(value: &Value, level: usize, budget: &Budget, out: &mut String) -> Result<(), Error> {
+    budget.spend_at(level, 8)?;
     match value.kind() {
-        ValueKind::String => repr_string(value.as_str().unwrap_or_default(), out),
+        ValueKind::String => {
+            let text = value.as_str().unwrap_or_default();
+            budget.spend(text.len())?;
+            repr_string(text, out);
+        }
         ValueKind::Number => number(value, out),
         ValueKind::Map => {
             out.push('{');
-            for (i, key) in value.try_iter().into_iter().flatten().enumerate() {
+            for (i, key) in value.try_iter()?.enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
-                repr(&key, out);
+                repr(&key, level + 1, budget, out)?;
                 out.push_str(": ");
-                repr(&value.get_item(&key).unwrap_or_default(), out);
+                repr(&value.get_item(&key)?, level + 1, budget, out)?;
             }
             out.push('}');
         }
         ValueKind::Seq | ValueKind::Iterable if value.len().is_some() => {
             out.push('[');
-            for (i, item) in value.try_iter().into_iter().flatten().enumerate() {
+            for (i, item) in value.try_iter()?.enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
-                repr(&item, out);
+                repr(&item, level + 1, budget, out)?;
             }
             out.push(']');
         }
         ValueKind::Undefined => out.push_str("Undefined"),
         // True, False and None; and what Python has no word for.
         _ => {
+            // Writing to a string does not fail.
             let _ = write!(out, "{value}");
         }
     }
+    Ok(())
 }
 
 fn number(value: &Value, out: &mut String) {
@@ -155,7 +163,7 @@ pub(super) fn tojson(
 
 impl Dumps {
     fn write(&self, value: &Value, level: usize, budget: &Budget, out: &mut String) -> Result<(), Error> {
-        budget.spend(8 + self.indent.as_ref().map_or(0, |i| i.len() * level))?;
+        budget.spend_at(level, 8 + self.indent.as_ref().map_or(0, |i| i.len() * level))?;
         match value.kind() {
             ValueKind::String => {
                 let text = value.as_str().unwrap_or_default();
@@ -178,7 +186,7 @@ impl Dumps {
                     keys.sort();
                 }
                 self.container(&keys, '{', '}', level, out, |key, out| {
-                    self.string(&key_text(key), out);
+                    self.string(&key_text(key, budget)?, out);
                     out.push_str(&self.key);
                     self.write(&value.get_item(key)?, level + 1, budget, out)
                 })?;
@@ -250,11 +258,11 @@ impl Dumps {
 }
 
 /// A dictionary's key as JSON has it.
-fn key_text(key: &Value) -> String {
+fn key_text(key: &Value, budget: &Budget) -> Result<String, Error> {
     match key.kind() {
-        ValueKind::Bool => if key.is_true() { "true" } else { "false" }.to_owned(),
-        ValueKind::None => "null".to_owned(),
-        _ => str_of(key),
+        ValueKind::Bool => Ok(if key.is_true() { "true" } else { "false" }.to_owned()),
+        ValueKind::None => Ok("null".to_owned()),
+        _ => str_of(key, budget),
     }
 }
 
@@ -283,6 +291,7 @@ mod tests {
     #[test]
     fn containers_as_python_writes_them() {
         let value = Value::from_serialize(serde_json::json!({"b": [1, 2.0, true, null, "it's", "q\"'\n"], "a": {}}));
-        assert_eq!(str_of(&value), r#"{'b': [1, 2.0, True, None, "it's", 'q"\'\n'], 'a': {}}"#);
+        let shown = str_of(&value, &Budget::new(0)).unwrap();
+        assert_eq!(shown, r#"{'b': [1, 2.0, True, None, "it's", 'q"\'\n'], 'a': {}}"#);
     }
 }

@@ -1,11 +1,12 @@
 //! Template sources made safe to run: `{% generation %}` becomes something the engine knows, and every place where a
 //! text can grow reports to the budget.
 //!
-//! The engine bounds steps and recursion, not bytes: `s + s` in a loop would double a text until memory ends. So the
-//! operands of `+` and `~` pass through a counting filter, values that are kept in variables through one that limits
-//! their depth, and long literal texts are announced before they are emitted. None of this changes what is rendered.
+//! The engine bounds steps and recursion, not bytes: `s + s` in a loop would double a text until memory ends. So
+//! expressions are counted (see `expression.rs`), values on their way into a variable pass a filter that limits their
+//! depth, and long literal texts are announced before they are emitted. None of this changes what is rendered.
 
-use super::budget::{COUNT, KEEP, MARKUP, TICK};
+use super::budget::{KEEP, TICK};
+use super::expression::{counted, is_word, string_end};
 
 /// Literal texts shorter than this are paid for by the step that emits them.
 const SHORT_LITERAL: usize = 32;
@@ -94,36 +95,6 @@ struct Tag<'s> {
     close: &'s str,
     length: usize,
 }
-
-/// A piece of an expression that matters here.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Token {
-    /// Something a binary operator may follow.
-    Operand,
-    Other,
-}
-
-/// Words that end no operand.
-const KEYWORDS: [&str; 18] = [
-    "and",
-    "or",
-    "not",
-    "in",
-    "is",
-    "if",
-    "elif",
-    "else",
-    "for",
-    "set",
-    "do",
-    "call",
-    "filter",
-    "with",
-    "macro",
-    "recursive",
-    "block",
-    "autoescape",
-];
 
 impl<'s> Tag<'s> {
     /// The tag that `text` starts with.
@@ -214,20 +185,6 @@ impl<'s> Tag<'s> {
     }
 }
 
-/// The index after the string literal that starts at `at`.
-fn string_end(bytes: &[u8], at: usize, quote: u8) -> Option<usize> {
-    let mut i = at + 1;
-    while i < bytes.len() {
-        match bytes[i] {
-            b'\\' => i += 1,
-            b if b == quote => return Some(i + 1),
-            _ => {}
-        }
-        i += 1;
-    }
-    None
-}
-
 /// Where the `=` of `set target = value` is.
 fn assignment(body: &str) -> Option<usize> {
     let bytes = body.as_bytes();
@@ -235,112 +192,25 @@ fn assignment(body: &str) -> Option<usize> {
     (bytes.get(at + 1) != Some(&b'=')).then_some(at)
 }
 
-/// Copies an expression with the counting filter before each binary `+` and `~`. Where something marked `|safe` is
-/// added to, what is added is escaped as HTML, as Python's markup strings do.
-fn counted(body: &str, out: &mut String) {
-    let bytes = body.as_bytes();
-    let mut at = 0;
-    let mut previous = Token::Other;
-    // For each open bracket: whether the sum under way has a `|safe` term.
-    let mut safe_sums = vec![false];
-    let mut piped = false;
-    let mut safe_term = false;
-    while at < bytes.len() {
-        let start = at;
-        let was_piped = std::mem::take(&mut piped);
-        let mut ends_sum = false;
-        let mut opens = false;
-        let mut closes = false;
-        match bytes[at] {
-            b if b.is_ascii_whitespace() => {
-                at += 1;
-                piped = was_piped;
-            }
-            quote @ (b'\'' | b'"') => {
-                at = string_end(bytes, at, quote).unwrap_or(bytes.len());
-                (previous, safe_term) = (Token::Operand, false);
-            }
-            b if is_word(b) => {
-                at += bytes[at..].iter().position(|&b| !is_word(b)).unwrap_or(bytes.len() - at);
-                let word = &body[start..at];
-                safe_term = was_piped && word == "safe";
-                ends_sum = KEYWORDS.contains(&word);
-                previous = if ends_sum { Token::Other } else { Token::Operand };
-            }
-            b'+' | b'~' => {
-                at += 1;
-                if previous == Token::Operand {
-                    let sum = safe_sums.last_mut();
-                    if let Some(sum) = sum.filter(|_| bytes[start] == b'+') {
-                        if *sum {
-                            out.push('|');
-                            out.push_str(MARKUP);
-                        }
-                        *sum |= safe_term;
-                    }
-                    out.push('|');
-                    out.push_str(COUNT);
-                    out.push(' ');
-                }
-                previous = Token::Other;
-            }
-            b => {
-                at += 1;
-                closes = matches!(b, b')' | b']' | b'}');
-                opens = matches!(b, b'(' | b'[' | b'{');
-                ends_sum = matches!(b, b',' | b':' | b'=' | b'<' | b'>' | b'!');
-                piped = b == b'|';
-                (previous, safe_term) = (if closes { Token::Operand } else { Token::Other }, false);
-            }
-        }
-        if (ends_sum || closes) && safe_sums.last_mut().is_some_and(std::mem::take) {
-            out.push('|');
-            out.push_str(MARKUP);
-            out.push(' ');
-        }
-        if closes && safe_sums.len() > 1 {
-            safe_sums.pop();
-        }
-        if opens {
-            safe_sums.push(false);
-        }
-        out.push_str(&body[start..at]);
-    }
-    if safe_sums.last() == Some(&true) {
-        out.push('|');
-        out.push_str(MARKUP);
-        out.push(' ');
-    }
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn growth_is_counted_and_the_rest_is_left_alone() {
+    fn tags_are_rewritten_and_the_rest_is_left_alone() {
         for (source, expected) in [
             ("plain {# a + b #} text", "plain {# a + b #} text"),
-            ("{{ a + b }}", "{{ a |__count + b }}"),
-            ("{{ 'a + b' ~ \"}}\" }}", "{{ 'a + b' |__count ~ \"}}\" }}"),
-            ("{{- +1 -}}", "{{- +1 -}}"),
-            ("{{ f({'a': {}}) + x }}", "{{ f({'a': {}}) |__count + x }}"),
-            ("{% if x is in + y +%}", "{% if x is in + y +%}"),
+            ("{{ a + '}}' }}", "{{ a |__count + '}}' |__count }}"),
+            ("{{- f({'a': {}}) -}}", "{{- f({'a': {}}) -}}"),
+            ("{% if x +%}", "{% if x +%}"),
             ("{%- set ns.a = b -%}", "{%- set ns.a = ( b )|__keep -%}"),
             ("{% set x %}", "{% set x %}"),
             ("{%- generation -%}x{% endgeneration %}", "{%- if true -%}x{% endif %}"),
-            ("{% raw %}{{ a + b }}{% endraw %}{{ a+b }}", "{% raw %}{{ a + b }}{% endraw %}{{ a|__count +b }}"),
-            ("{{ a", "{{ a"),
             (
-                "{{ 'x'|safe + f(a + b) + c|d }}",
-                "{{ 'x'|safe |__count + f(a |__count + b) |__markup|__count + c|d |__markup }}",
+                "{% raw %}{{ a + b }}{% endraw %}{{ a+b }}",
+                "{% raw %}{{ a + b }}{% endraw %}{{ a|__count +b |__count }}",
             ),
-            ("{{ [a|safe + b, c] }}", "{{ [a|safe |__count + b|__markup , c] }}"),
-            ("{{ a|safe ~ b }}", "{{ a|safe |__count ~ b }}"),
+            ("{{ a", "{{ a"),
         ] {
             assert_eq!(prepare(source).as_deref(), Ok(expected), "{source}");
         }
