@@ -23,6 +23,7 @@ pub struct Integers {
 }
 
 impl Weights for Any {
+    const VALUES: usize = 32;
     const WIDE: bool = false;
     const OFFSETS: bool = true;
     const BIAS: u8 = 128;
@@ -35,7 +36,7 @@ impl Weights for Any {
         Some(Self { format, unpack: format.unpack? })
     }
 
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Integers {
         let (f, mut w) = (self.format, Unpacked::default());
         let mut out = Integers { q: [[0; 256]; 4], scale: [[[0.0; 16]; 2]; 2], offset: [[[0.0; 16]; 2]; 2] };
@@ -66,19 +67,21 @@ impl Weights for Any {
 
     #[inline(always)]
     unsafe fn step(&self, _: &RowPtrs, _: usize, half: usize, _: usize, head: &Integers) -> Step {
-        // SAFETY: loads of the arrays in `head`.
-        unsafe {
-            let flip = _mm512_set1_epi8(-128);
-            let values = |at: usize| {
-                let p = |row: usize| head.q[row].as_ptr().add(128 * half + at).cast();
-                std::array::from_fn(|row| _mm512_xor_si512(pieces(p(row), 32, 4), flip))
-            };
-            Step {
-                lo: values(0),
-                hi: values(16),
-                scale: [0, 1].map(|t| _mm512_loadu_ps(head.scale[half][t].as_ptr())),
-                offset: [0, 1].map(|t| _mm512_loadu_ps(head.offset[half][t].as_ptr())),
-            }
-        }
+        // SAFETY: the caller has the AVX-512 level.
+        unsafe { load(head, half) }
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn load(w: &Integers, half: usize) -> Step {
+    let flip = _mm512_set1_epi8(-128);
+    // SAFETY: 128 bytes of a row.
+    let part = |row: usize, at: usize| unsafe { pieces(w.q[row].as_ptr().add(128 * half + at).cast(), 32, 4) };
+    let floats = |v: &[[f32; 16]; 2]| [0, 1].map(|t| unsafe { _mm512_loadu_ps(v[t].as_ptr()) });
+    Step {
+        q: [0, 1, 2, 3].map(|r| (_mm512_xor_si512(part(r, 0), flip), _mm512_xor_si512(part(r, 16), flip))),
+        scale: floats(&w.scale[half]),
+        offset: floats(&w.offset[half]),
     }
 }

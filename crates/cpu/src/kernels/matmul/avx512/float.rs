@@ -30,7 +30,7 @@ trait Float {
     /// The first `n` (up to 16) of 16 numbers, and zeros.
     ///
     /// # Safety
-    /// AVX-512 level; `n` numbers are readable.
+    /// The caller has the AVX-512 level; `n` numbers are readable.
     unsafe fn load(p: *const u8, n: usize) -> __m512;
 }
 
@@ -38,34 +38,43 @@ struct F32;
 struct F16;
 struct Bf16;
 
-impl Float for F32 {
-    const BYTES: usize = 4;
-    #[inline(always)]
-    unsafe fn load(p: *const u8, n: usize) -> __m512 {
-        // SAFETY: the mask leaves the numbers that exist.
-        unsafe { _mm512_maskz_loadu_ps(low_bits(n) as u16, p.cast()) }
-    }
-}
-
-impl Float for F16 {
-    const BYTES: usize = 2;
-    #[inline(always)]
-    unsafe fn load(p: *const u8, n: usize) -> __m512 {
-        // SAFETY: the mask leaves the numbers that exist.
-        unsafe { _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(low_bits(n) as u16, p.cast())) }
-    }
-}
-
-impl Float for Bf16 {
-    const BYTES: usize = 2;
-    #[inline(always)]
-    unsafe fn load(p: *const u8, n: usize) -> __m512 {
-        // SAFETY: the mask leaves the numbers that exist.
-        unsafe {
-            let words = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(low_bits(n) as u16, p.cast()));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
+macro_rules! float {
+    ($name:ty: bytes $bytes:literal, $load:path) => {
+        impl Float for $name {
+            const BYTES: usize = $bytes;
+            #[inline(always)]
+            unsafe fn load(p: *const u8, n: usize) -> __m512 {
+                // SAFETY: the same contract.
+                unsafe { $load(p, low_bits(n) as u16) }
+            }
         }
-    }
+    };
+}
+
+float!(F32: bytes 4, load_f32);
+float!(F16: bytes 2, load_f16);
+float!(Bf16: bytes 2, load_bf16);
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn load_f32(p: *const u8, exist: u16) -> __m512 {
+    // SAFETY: the mask leaves the numbers that exist.
+    unsafe { _mm512_maskz_loadu_ps(exist, p.cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn load_f16(p: *const u8, exist: u16) -> __m512 {
+    // SAFETY: the mask leaves the numbers that exist.
+    _mm512_cvtph_ps(unsafe { _mm256_maskz_loadu_epi16(exist, p.cast()) })
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn load_bf16(p: *const u8, exist: u16) -> __m512 {
+    // SAFETY: the mask leaves the numbers that exist.
+    let words = _mm512_cvtepu16_epi32(unsafe { _mm256_maskz_loadu_epi16(exist, p.cast()) });
+    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
 }
 
 macro_rules! kernels {
@@ -74,7 +83,7 @@ macro_rules! kernels {
         ///
         /// # Safety
         /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+        #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
         pub unsafe fn $name(d: &Dots) {
             // SAFETY: the same contract.
             unsafe {
@@ -103,7 +112,7 @@ kernels! {
 ///
 /// # Safety
 /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn f32_any(d: &Dots) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let f = dtype.format();
@@ -112,7 +121,7 @@ pub unsafe fn f32_any(d: &Dots) {
 }
 
 /// `R` activation rows, `C` weight rows at a time.
-#[inline(always)]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn few<F: Float, const R: usize, const C: usize>(d: &Dots) {
     // SAFETY: loads stay within the rows, stores within the tile.
     unsafe {
@@ -159,7 +168,7 @@ struct Scratch {
 }
 
 /// Many activation rows; `fill(n, k, len, out)` decodes `len` values from value `k` of weight row `n`.
-#[inline(always)]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
@@ -200,7 +209,7 @@ unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
 }
 
 /// Adds the products of `M` activation rows and four weight rows of the panel.
-#[inline(always)]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
     // SAFETY: rows of the tile and the panel.
     unsafe {
@@ -236,7 +245,7 @@ unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usiz
 }
 
 /// Floats to f32.
-#[inline(always)]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn convert<F: Float>(d: &Dots, n: usize, k: usize, len: usize, out: *mut f32) {
     // SAFETY: `len` values of the row, and as much room.
     unsafe {
@@ -249,7 +258,6 @@ unsafe fn convert<F: Float>(d: &Dots, n: usize, k: usize, len: usize, out: *mut 
 }
 
 /// Any format to f32.
-#[inline(always)]
 unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut f32) {
     // SAFETY: `len` values of the row, whole blocks of them, and as much room.
     unsafe {
@@ -259,13 +267,11 @@ unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut
 }
 
 /// The sum of the chains, the upper half onto the lower until one is left.
-#[inline(always)]
-unsafe fn fold(v: __m512) -> f32 {
-    // SAFETY: registers only.
-    unsafe {
-        let v = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
-        let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
-        let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
-        _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
-    }
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn fold(v: __m512) -> f32 {
+    let v = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
+    let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+    let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+    _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
 }

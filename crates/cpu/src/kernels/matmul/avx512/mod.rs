@@ -69,17 +69,17 @@ impl RowPtrs {
 /// 128 values of four weight rows.
 #[derive(Clone, Copy)]
 pub struct Step {
-    /// First halves of the four blocks, per row.
-    pub lo: [__m512i; ROWS],
-    /// Second halves.
-    pub hi: [__m512i; ROWS],
+    /// First and second halves of the four blocks, per row.
+    pub q: [(__m512i, __m512i); ROWS],
     /// Lanes `4 * block + row`; the second entry is for second halves and unused if wide.
     pub scale: [__m512; 2],
     pub offset: [__m512; 2],
 }
 
-/// A weight format.
+/// A weight format. Its functions are inlined whole into the kernels, which have the features.
 pub trait Weights {
+    /// Values of a block.
+    const VALUES: usize;
     /// One scale per 32 values, not per 16.
     const WIDE: bool;
     /// Has offsets.
@@ -99,14 +99,14 @@ pub trait Weights {
     /// Prepares the two steps at value `k`, a multiple of [`PAIR`].
     ///
     /// # Safety
-    /// AVX-512 level; `blocks` whole blocks from value `k` lie within the rows.
+    /// The caller has the AVX-512 level; `blocks` whole blocks from value `k` lie within the rows.
     unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Self::Head;
 
     /// Step `half` of the two at `k`, of which `blocks` (1 to 4) blocks exist. Lanes of blocks that
     /// do not have scale and offset 0.
     ///
     /// # Safety
-    /// AVX-512 level; the blocks lie within the rows; `head` is that of the rows at `k`.
+    /// The caller has the AVX-512 level; the blocks lie within the rows; `head` is that of the rows at `k`.
     unsafe fn step(&self, rows: &RowPtrs, k: usize, half: usize, blocks: usize, head: &Self::Head) -> Step;
 }
 
@@ -114,17 +114,15 @@ pub trait Weights {
 ///
 /// # Safety
 /// As [`Dots`] promises; the machine has AVX-512 F, BW, VL, DQ and VNNI.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn q8<W: Weights>(d: &Dots) {
     let Some(w) = W::of(d) else { return };
     // SAFETY: the same contract.
     unsafe {
         match d.rows {
             0 => {}
-            1 => few::few::<W, 1>(&w, d),
-            2 => few::few::<W, 2>(&w, d),
-            3 => few::few::<W, 3>(&w, d),
-            FEW => few::few::<W, FEW>(&w, d),
+            1 => few::one(&w, d),
+            2..=FEW => few::few(&w, d),
             _ => panel::panel(&w, d),
         }
     }
@@ -143,8 +141,8 @@ unsafe fn q8_row(d: &Dots, m: usize) -> (*const u8, *const f32, *const f32) {
     }
 }
 
-// Pieces that formats are made of. All are unsafe because they need the AVX-512 level, and the
-// loads because of their pointers.
+// Pieces that formats are made of. They ask for the features themselves, so that their intrinsics
+// become instructions before anything is inlined into the kernels.
 
 /// A mask of the low `n` of 64 bits.
 #[inline(always)]
@@ -161,123 +159,72 @@ pub fn block_lanes(blocks: usize) -> u16 {
 /// Four pieces of 16 bytes, `stride` apart; the last that exists stands in for those that do not.
 ///
 /// # Safety
-/// AVX-512 level; pieces `0..blocks` are readable, `blocks >= 1`.
-#[inline(always)]
+/// Pieces `0..blocks` are readable, `blocks >= 1`.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn pieces(p: *const u8, stride: usize, blocks: usize) -> __m512i {
     // SAFETY: existing pieces only.
-    unsafe {
-        let piece = |i: usize| _mm_loadu_si128(p.add(stride * i.min(blocks - 1)).cast());
-        let z = _mm512_castsi128_si512(piece(0));
-        let z = _mm512_inserti32x4::<1>(z, piece(1));
-        let z = _mm512_inserti32x4::<2>(z, piece(2));
-        _mm512_inserti32x4::<3>(z, piece(3))
-    }
+    let piece = |i: usize| unsafe { _mm_loadu_si128(p.add(stride * i.min(blocks - 1)).cast()) };
+    quarters([piece(0), piece(1), piece(2), piece(3)])
+}
+
+/// Four registers of 16 bytes as one.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub fn quarters(q: [__m128i; 4]) -> __m512i {
+    let z = _mm512_castsi128_si512(q[0]);
+    let z = _mm512_inserti32x4::<1>(z, q[1]);
+    let z = _mm512_inserti32x4::<2>(z, q[2]);
+    _mm512_inserti32x4::<3>(z, q[3])
+}
+
+/// 16 bytes in every quarter.
+///
+/// # Safety
+/// 16 bytes are readable.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn broadcast(p: *const u8) -> __m512i {
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(p.cast())) }
 }
 
 /// Low and high nibbles of every byte.
-///
-/// # Safety
-/// AVX-512 level.
-#[inline(always)]
-pub unsafe fn nibbles(z: __m512i) -> (__m512i, __m512i) {
-    // SAFETY: registers only.
-    unsafe {
-        let mask = _mm512_set1_epi8(15);
-        (_mm512_and_si512(z, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(z), mask))
-    }
-}
-
-/// One load of a step's f16 numbers: blocks of `WORDS` 16-bit words, the load starting at word
-/// `FROM`. Fills lanes `4 * block + row` (word 0 of the block) of the low 256 bits and the same of
-/// the high 256 bits (word 1), for those blocks whose words the load has and no earlier load had.
-///
-/// # Safety
-/// AVX-512 level; `blocks` blocks from `p` are readable.
-#[inline(always)]
-pub unsafe fn scatter_words<const WORDS: usize, const FROM: usize, const HAD: usize>(
-    into: __m512i,
-    p: *const u8,
-    row: usize,
-    blocks: usize,
-) -> __m512i {
-    // Word of the load for each of 32 destination words; only lanes in `lanes` are used.
-    const fn index<const WORDS: usize, const FROM: usize>() -> [u16; 32] {
-        let mut index = [0; 32];
-        let mut i = 0;
-        while i < 32 {
-            index[i] = ((i / 4 % 4 * WORDS + i / 16).wrapping_sub(FROM) & 31) as u16;
-            i += 1;
-        }
-        index
-    }
-    const fn lanes<const WORDS: usize, const FROM: usize, const HAD: usize>() -> u32 {
-        let (mut lanes, mut b) = (0, HAD);
-        while b < 4 && b * WORDS >= FROM && b * WORDS + 1 < FROM + 32 {
-            lanes |= 0x1_0001 << (4 * b);
-            b += 1;
-        }
-        lanes
-    }
-    // SAFETY: the mask keeps the load within the blocks that exist.
-    unsafe {
-        let bytes = low_bits((2 * WORDS * blocks).saturating_sub(2 * FROM));
-        let words = _mm512_maskz_loadu_epi8(bytes, p.wrapping_add(2 * FROM).cast());
-        let exist = u32::from(block_lanes(blocks));
-        let lanes = (lanes::<WORDS, FROM, HAD>() << row) & (exist | exist << 16);
-        let index = _mm512_loadu_si512(const { &index::<WORDS, FROM>() }.as_ptr().cast());
-        _mm512_mask_permutexvar_epi16(into, lanes, index, words)
-    }
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub fn nibbles(z: __m512i) -> (__m512i, __m512i) {
+    let mask = _mm512_set1_epi8(15);
+    (_mm512_and_si512(z, mask), _mm512_and_si512(_mm512_srli_epi16::<4>(z), mask))
 }
 
 /// 16 f16 numbers in the low half.
-///
-/// # Safety
-/// AVX-512 level.
-#[inline(always)]
-pub unsafe fn low_f16(z: __m512i) -> __m512 {
-    // SAFETY: registers only.
-    unsafe { _mm512_cvtph_ps(_mm512_castsi512_si256(z)) }
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub fn low_f16(z: __m512i) -> __m512 {
+    _mm512_cvtph_ps(_mm512_castsi512_si256(z))
 }
 
 /// 16 f16 numbers in the high half.
-///
-/// # Safety
-/// AVX-512 level.
-#[inline(always)]
-pub unsafe fn high_f16(z: __m512i) -> __m512 {
-    // SAFETY: registers only.
-    unsafe { _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(z)) }
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub fn high_f16(z: __m512i) -> __m512 {
+    _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(z))
 }
 
 /// Adds up each quarter's four lanes of four registers: lane `4 * quarter + row`.
-///
-/// # Safety
-/// AVX-512 level.
-#[inline(always)]
-unsafe fn add_transposed(v: [__m512i; ROWS]) -> __m512i {
-    // SAFETY: registers only.
-    unsafe {
-        let pairs = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
-        let (a, b) = (pairs(v[0], v[1]), pairs(v[2], v[3]));
-        _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
-    }
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn add_transposed(v: [__m512i; ROWS]) -> __m512i {
+    let pairs = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    let (a, b) = (pairs(v[0], v[1]), pairs(v[2], v[3]));
+    _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b))
 }
 
 /// Transposes the 4×4 32-bit lanes of every quarter.
-///
-/// # Safety
-/// AVX-512 level.
-#[inline(always)]
-unsafe fn transposed(v: [__m512i; ROWS]) -> [__m512i; 4] {
-    // SAFETY: registers only.
-    unsafe {
-        let (a, b) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
-        let (c, d) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
-        [
-            _mm512_unpacklo_epi64(a, c),
-            _mm512_unpackhi_epi64(a, c),
-            _mm512_unpacklo_epi64(b, d),
-            _mm512_unpackhi_epi64(b, d),
-        ]
-    }
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn transposed(v: [__m512i; ROWS]) -> [__m512i; 4] {
+    let (a, b) = (_mm512_unpacklo_epi32(v[0], v[1]), _mm512_unpackhi_epi32(v[0], v[1]));
+    let (c, d) = (_mm512_unpacklo_epi32(v[2], v[3]), _mm512_unpackhi_epi32(v[2], v[3]));
+    [_mm512_unpacklo_epi64(a, c), _mm512_unpackhi_epi64(a, c), _mm512_unpacklo_epi64(b, d), _mm512_unpackhi_epi64(b, d)]
 }

@@ -38,10 +38,31 @@ struct Scratch {
     sum: [[[f32; COLS]; CHAINS]; TILE],
 }
 
+/// Unpacks `blocks` blocks from value `k` of the weight rows from `n` to four rows of the scratch.
+type Unpack<'a> = &'a dyn Fn(*mut Scratch, usize, usize, usize, usize);
+
 /// # Safety
-/// As `Dots` promises; AVX-512 level.
-#[inline(always)]
+/// As `Dots` promises.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
+    // SAFETY: the same contract; the product around it names rows of the tile and of the scratch.
+    let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
+        let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1));
+        unpack(w, &rows, s, n, k, blocks);
+    };
+    // What remains does not depend on the format.
+    unsafe {
+        match (W::WIDE, W::OFFSETS) {
+            (true, true) => tiles::<true, true>(&unpack, d),
+            (true, false) => tiles::<true, false>(&unpack, d),
+            (false, true) => tiles::<false, true>(&unpack, d),
+            (false, false) => tiles::<false, false>(&unpack, d),
+        }
+    }
+}
+
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(unpack: Unpack<'_>, d: &Dots) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     for m0 in (0..d.rows).step_by(TILE) {
@@ -51,9 +72,9 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
             // SAFETY: the part of the tile that begins at (m0, n0).
             unsafe {
                 if cols > COLS / 2 {
-                    columns::<W, 2>(w, d, s, m0, rows, n0);
+                    columns::<WIDE, OFFSETS, 2>(unpack, d, s, m0, rows, n0);
                 } else {
-                    columns::<W, 1>(w, d, s, m0, rows, n0);
+                    columns::<WIDE, OFFSETS, 1>(unpack, d, s, m0, rows, n0);
                 }
                 for m in 0..rows {
                     store(d, &raw const (*s).sum[m], m0 + m, n0, cols);
@@ -64,33 +85,39 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
 }
 
 /// Sums of `rows` activation rows and `16 * H` weight rows.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn columns<W: Weights, const H: usize>(w: &W, d: &Dots, s: *mut Scratch, m0: usize, rows: usize, n0: usize) {
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
+    unpack: Unpack<'_>,
+    d: &Dots,
+    s: *mut Scratch,
+    m0: usize,
+    rows: usize,
+    n0: usize,
+) {
     // SAFETY: every part of the scratch that is read has been written for this panel.
     unsafe {
         (&raw mut (*s).sum).cast::<u8>().write_bytes(0, rows * size_of::<[[f32; COLS]; CHAINS]>());
         for k in (0..d.k).step_by(PANEL) {
             let blocks = (PANEL / 32).min((d.k - k) / 32);
             for n in (0..16 * H).step_by(ROWS) {
-                let weights = RowPtrs::new(d, (n0 + n).min(d.cols - 1));
-                unpack(w, &weights, s, n, k, blocks);
+                unpack(s, n0, n, k, blocks);
             }
             for m in 0..rows {
                 shift(d, s, m, m0 + m, k, blocks);
             }
             let whole = rows / INNER * INNER;
             for m in (0..whole).step_by(INNER) {
-                multiply::<W, H, INNER>(d, s, m, m0, k, blocks);
+                multiply::<WIDE, OFFSETS, H, INNER>(d, s, m, m0, k, blocks);
             }
             for m in whole..rows {
-                multiply::<W, H, 1>(d, s, m, m0, k, blocks);
+                multiply::<WIDE, OFFSETS, H, 1>(d, s, m, m0, k, blocks);
             }
         }
     }
 }
 
 /// Unpacks `blocks` blocks from value `k` of four weight rows to rows `n..n + 4` of the panel.
-#[inline(always)]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn unpack<W: Weights>(w: &W, weights: &RowPtrs, s: *mut Scratch, n: usize, k: usize, blocks: usize) {
     // SAFETY: steps of existing blocks; a step writes the four blocks that begin at its first.
     unsafe {
@@ -99,7 +126,8 @@ unsafe fn unpack<W: Weights>(w: &W, weights: &RowPtrs, s: *mut Scratch, n: usize
             let head = w.head(weights, k + pair * 32, exist.min(2 * BLOCKS));
             for half in 0..2.min(exist.div_ceil(BLOCKS)) {
                 let have = (exist - half * BLOCKS).min(BLOCKS);
-                let step = if have == BLOCKS {
+                // The count is a constant where it can be.
+                let step = if W::VALUES == PAIR || have == BLOCKS {
                     w.step(weights, k + pair * 32, half, BLOCKS, &head)
                 } else {
                     w.step(weights, k + pair * 32, half, have, &head)
@@ -108,7 +136,7 @@ unsafe fn unpack<W: Weights>(w: &W, weights: &RowPtrs, s: *mut Scratch, n: usize
                 let bias = _mm512_set1_epi8(W::BIAS as i8);
                 let ones = _mm512_set1_epi8(1);
                 let mut start = [_mm512_setzero_si512(); 2];
-                for (h, v) in [step.lo, step.hi].into_iter().enumerate() {
+                for (h, v) in [step.q.map(|q| q.0), step.q.map(|q| q.1)].into_iter().enumerate() {
                     for (i, v) in transposed(v.map(|v| _mm512_sub_epi8(v, bias))).into_iter().enumerate() {
                         start[h] = _mm512_dpbusd_epi32(start[h], ones, v);
                         let to = (&raw mut (*s).w[at][4 * h + i][n]).cast::<i32>();
@@ -134,7 +162,8 @@ unsafe fn unpack<W: Weights>(w: &W, weights: &RowPtrs, s: *mut Scratch, n: usize
 }
 
 /// Stores the quarters of `v`, one per block, `STRIDE` words apart.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn scatter<const STRIDE: usize>(to: *mut i32, v: __m512i) {
     // SAFETY: four blocks from `to` are within the scratch.
     unsafe {
@@ -146,7 +175,8 @@ unsafe fn scatter<const STRIDE: usize>(to: *mut i32, v: __m512i) {
 }
 
 /// Copies a panel of activation row `row`, with 128 added, to row `m` of the scratch.
-#[inline(always)]
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn shift(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, blocks: usize) {
     // SAFETY: the masked load stays within the row, the store within the panel.
     unsafe {
@@ -160,8 +190,8 @@ unsafe fn shift(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, block
 }
 
 /// Adds the panel's products with activation rows `m..m + M` of the tile.
-#[inline(always)]
-unsafe fn multiply<W: Weights, const H: usize, const M: usize>(
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const M: usize>(
     d: &Dots,
     s: *mut Scratch,
     m: usize,
@@ -183,7 +213,7 @@ unsafe fn multiply<W: Weights, const H: usize, const M: usize>(
                 let load = |t: usize, h: usize| _mm512_load_si512((&raw const (*s).start[b][t][16 * h]).cast());
                 let scale = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).scale[b][t][16 * h]);
                 let offset = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).offset[b][t][16 * h]);
-                let parts = if W::WIDE { 1 } else { 2 };
+                let parts = if WIDE { 1 } else { 2 };
                 let quads = 8 / parts;
                 for t in 0..parts {
                     let mut v: [[__m512i; H]; M] = [std::array::from_fn(|h| load(t, h)); M];
@@ -205,11 +235,11 @@ unsafe fn multiply<W: Weights, const H: usize, const M: usize>(
                         }
                     }
                 }
-                if W::OFFSETS {
+                if OFFSETS {
                     for (sum, side) in sum.iter_mut().zip(side) {
                         let sums = [0, 1].map(|t| _mm512_set1_ps(*side.1.add(2 * b + t)));
                         for (h, sum) in sum.iter_mut().enumerate() {
-                            if W::WIDE {
+                            if WIDE {
                                 *sum = _mm512_fmadd_ps(offset(0, h), _mm512_add_ps(sums[0], sums[1]), *sum);
                             } else {
                                 *sum = _mm512_fmadd_ps(offset(0, h), sums[0], *sum);
@@ -229,7 +259,7 @@ unsafe fn multiply<W: Weights, const H: usize, const M: usize>(
 }
 
 /// Writes the first `cols` sums of a row to row `m` of the tile, from column `n`.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn store(d: &Dots, sum: *const [[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
     // SAFETY: the mask keeps the stores within the tile.
     unsafe {

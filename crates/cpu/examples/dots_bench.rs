@@ -1,0 +1,183 @@
+//! How fast the dot-product kernels are: GB/s of weights for one activation row, on one thread and
+//! two, from the last-level cache and from memory; GOP/s for many rows.
+//!
+//! `cargo run --release -p akunu-cpu --example dots_bench -- [PART OF A NAME]...`
+//! Every figure is the best of several passes, since other processes only ever slow one down.
+
+use akunu_cpu::kernels::matmul::dots::Dots;
+use akunu_cpu::kernels::matmul::table::{Act, DOTS, DotsRow};
+use akunu_cpu::level::Level;
+use akunu_dtype::{DType, Format};
+use akunu_plan::q8;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Values of a row.
+const K: usize = 2048;
+/// Weight rows of a tile.
+const COLS: usize = 32;
+const CACHED: usize = 24 << 20;
+const MEMORY: usize = 480 << 20;
+/// What one thread reads between two looks at the clock.
+const PIECE: usize = 6 << 20;
+/// How long to look for the best pass.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let weights = noise(MEMORY + 4096);
+    println!(
+        "{:32} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
+        "", "cached", "", "memory", "", "rows 8", "rows 64", "rows 512"
+    );
+    println!(
+        "{:32} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
+        "", "1 thr", "2 thr", "1 thr", "2 thr", "GOP/s", "GOP/s", "GOP/s"
+    );
+    let [a, b, c, d] = [(1, CACHED), (2, CACHED), (1, MEMORY), (2, MEMORY)]
+        .map(|(threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
+    println!("{:32} {a:8.1} {b:8.1} {c:8.1} {d:8.1}", "reading alone");
+    for row in DOTS.iter().filter(|row| row.level <= Level::detect()) {
+        let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
+        // A kernel for every format is measured on one that has no other.
+        let dtype = row.dtype.unwrap_or(if row.act == Act::F32 { DType::Q4_0 } else { DType::IQ2_XXS });
+        if chosen {
+            report(row, dtype.format(), &weights);
+        }
+    }
+}
+
+fn report(row: &DotsRow, f: &Format, weights: &[u8]) {
+    let stride = K / f.block * f.bytes;
+    let side = K / f.block * f.side_bytes;
+    let row_bytes = stride + 2 * side;
+    let x = activations(row.act, 512);
+    let x_stride = x.len() / 512;
+    let tile = |rows: usize, n: usize, total: usize, out: &mut [f32]| {
+        // All weights, then all scales, then all biases.
+        let d = Dots {
+            w: weights[n * stride..].as_ptr(),
+            w_scales: weights[total * stride + n * side..].as_ptr(),
+            w_biases: weights[total * (stride + side) + n * side..].as_ptr(),
+            w_stride: stride,
+            w_side_stride: side,
+            x: x.as_ptr(),
+            x_stride,
+            rows,
+            cols: COLS,
+            k: K,
+            out: out.as_mut_ptr(),
+            out_stride: COLS,
+            dtype: f.dtype.index(),
+        };
+        // SAFETY: the weights of `total` rows, the activations of 512, and room for the tile.
+        unsafe { (row.run)(&d) };
+    };
+    let [a, b, c, d] = [(1, CACHED), (2, CACHED), (1, MEMORY), (2, MEMORY)].map(|(threads, bytes)| {
+        let total = bytes / row_bytes / COLS * COLS;
+        bandwidth(threads, total * row_bytes, |from, to| {
+            let mut out = [0.0; COLS];
+            let tiles = |at: usize| at / row_bytes / COLS * COLS;
+            for n in (tiles(from)..tiles(to)).step_by(COLS) {
+                tile(1, n, total, &mut out);
+            }
+        })
+    });
+    let many = [8, 64, 512].map(|rows| {
+        let total = 256;
+        let mut out = vec![0.0; rows * COLS];
+        let time = best(|| (0..total).step_by(COLS).for_each(|n| tile(rows, n, total, &mut out)));
+        2.0 * (rows * total * K) as f64 / time / 1e9
+    });
+    println!("{:32} {a:8.1} {b:8.1} {c:8.1} {d:8.1} {:9.1} {:9.1} {:9.1}", row.name, many[0], many[1], many[2]);
+}
+
+/// GB/s of `work(from, to)` over `bytes` bytes that `threads` threads share, in pieces: other
+/// processes interrupt few of the pieces, so the fastest tenth of them counts.
+fn bandwidth(threads: usize, bytes: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
+    let piece = PIECE.min(bytes / threads);
+    let pieces = bytes / threads / piece;
+    let (barrier, over) = (Barrier::new(threads), AtomicBool::new(false));
+    let end = Instant::now() + PATIENCE;
+    let mut times = std::thread::scope(|scope| {
+        let each: Vec<_> = (0..threads)
+            .map(|t| {
+                let (barrier, over, work) = (&barrier, &over, &work);
+                scope.spawn(move || {
+                    let mut times = Vec::new();
+                    for pass in 0.. {
+                        let from = bytes / threads * t + piece * (pass % pieces);
+                        // One thread decides, between two barriers, whether there is another piece.
+                        if barrier.wait().is_leader() {
+                            over.store(pass >= pieces && Instant::now() > end, Ordering::Relaxed);
+                        }
+                        barrier.wait();
+                        if over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let start = Instant::now();
+                        work(from, from + piece);
+                        times.push(start.elapsed());
+                    }
+                    times
+                })
+            })
+            .collect();
+        // A piece takes as long as the slowest thread's.
+        let each: Vec<Vec<Duration>> = each.into_iter().map(|t| t.join().unwrap()).collect();
+        (0..each[0].len()).filter_map(|i| each.iter().map(|t| t[i]).max()).collect::<Vec<_>>()
+    });
+    times.sort();
+    (piece * threads) as f64 / times[times.len() / 10].as_secs_f64() / 1e9
+}
+
+fn best(mut work: impl FnMut()) -> f64 {
+    let end = Instant::now() + PATIENCE;
+    let mut least = f64::INFINITY;
+    while Instant::now() < end {
+        let start = Instant::now();
+        work();
+        least = least.min(start.elapsed().as_secs_f64());
+    }
+    least
+}
+
+/// Touches every byte.
+fn read(bytes: &[u8]) {
+    let mut sums = [0u64; 32];
+    // SAFETY: any bytes are integers.
+    let (_, words, _) = unsafe { bytes.align_to::<u64>() };
+    for chunk in words.chunks_exact(32) {
+        for (sum, word) in sums.iter_mut().zip(chunk) {
+            *sum ^= word;
+        }
+    }
+    std::hint::black_box(sums);
+}
+
+fn noise(len: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        // Exponents in the middle of the range, whatever the type.
+        bytes.extend_from_slice(&(state >> 3 & 0x3f3f_3f3f_3f3f_3f3f | 0x2020_2020_2020_2020).to_le_bytes());
+    }
+    bytes
+}
+
+#[repr(align(64))]
+#[derive(Clone, Copy)]
+struct Line(#[allow(dead_code)] [u8; 64]);
+
+fn activations(act: Act, rows: usize) -> &'static [u8] {
+    let bytes = match act {
+        Act::F32 => 4 * K,
+        Act::Q8 => q8::row_bytes(K),
+    };
+    let line = Line(std::array::from_fn(|i| [0, 0, 0, 0x3f][i % 4]));
+    let lines = vec![line; bytes.div_ceil(64) * rows].leak();
+    // SAFETY: lines are bytes without padding.
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), size_of_val(lines)) }
+}
