@@ -320,15 +320,18 @@ impl Engine {
         let rows: usize = parts.iter().map(|p| p.tokens.len()).sum();
         let outputs = parts.iter().map(Part::outputs).sum();
         self.last = self.class_for(rows, outputs, parts.len())?;
-        for part in parts.iter_mut() {
+        for part in parts.iter() {
             debug_assert!(part.sequence.belongs_to(&self.pools), "a sequence of another engine");
             if let Some(&token) = part.tokens.iter().find(|t| **t as usize >= vocab) {
                 return Err(Error::Token { token, vocab });
             }
             self.check_room(part.sequence, part.tokens.len() + steps - 1)?;
-            part.sequence.reserve(part.tokens.len() + steps - 1, &mut self.copies)?;
         }
+        let copies = &mut self.copies;
+        let reserved = parts.iter_mut().try_for_each(|p| p.sequence.reserve(p.tokens.len() + steps - 1, copies));
+        // Also where room ran out: a block that was replaced must have its contents.
         self.copy_blocks();
+        reserved?;
         self.write_steps(parts, rows, outputs);
         Ok(())
     }

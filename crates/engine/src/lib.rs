@@ -16,12 +16,14 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+pub mod convert;
 mod embedded;
 mod engine;
 mod error;
 mod generate;
 mod sample;
 mod sequence;
+pub mod synth;
 
 pub use akunu_arch as arch;
 pub use akunu_cpu as cpu;
@@ -29,7 +31,7 @@ pub use akunu_dtype::{DType, FORMATS};
 pub use akunu_formats as formats;
 pub use akunu_plan as plan;
 pub use akunu_text as text;
-pub use embedded::DEFAULT_MODEL_NAME;
+pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};
 pub use engine::{Activations, DEFAULT_CONTEXT, Engine, LoadOptions, Outputs, Part};
 pub use error::Error;
 pub use generate::{Finish, Generate, GenerateOptions, Piece};
