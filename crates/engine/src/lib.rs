@@ -21,6 +21,7 @@ mod embedded;
 mod engine;
 mod error;
 mod generate;
+pub mod hub;
 mod sample;
 mod sequence;
 pub mod synth;
