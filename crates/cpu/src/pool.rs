@@ -88,7 +88,7 @@ fn relax(turns: &mut u32, spins: u32) {
 type Job = *const (dyn Fn(Lane) + Sync);
 
 struct Shared {
-    /// Counts jobs; a change is the signal. Odd upper values carry no meaning, it just wraps.
+    /// Counts jobs, wrapping; a change is the signal.
     epoch: Line<AtomicU32>,
     /// Workers that have not finished the current job.
     running: Line<AtomicUsize>,
@@ -273,7 +273,7 @@ mod tests {
                     for index in 0..count {
                         let share = Lane { index, count }.share(total, grain);
                         assert_eq!(share.start, next);
-                        assert!(share.start % grain == 0 || share.start == total);
+                        assert!(share.start.is_multiple_of(grain) || share.start == total);
                         next = share.end;
                     }
                     assert_eq!(next, total);

@@ -130,7 +130,7 @@ pub fn table() -> &'static [KernelRow] {
             &[activation::GATED],
             &[common::ADD, common::GATHER_ROWS],
             &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY],
-            &[attention::F32, attention::F16, attention::ANY],
+            &[attention::F32, attention::F16, attention::Q8_0, attention::ANY],
             &[sampling::ARGMAX, sampling::ADVANCE],
         ];
         let leveled = categories.iter().copied().flatten().copied().flatten().map(|row| KernelRow {

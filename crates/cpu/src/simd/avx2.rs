@@ -1,6 +1,6 @@
 //! Eight lanes with AVX2, FMA and F16C.
 
-use super::{GroupSums, Simd};
+use super::{ALMOST_HALF, GroupSums, Simd};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -15,6 +15,24 @@ macro_rules! has {
         // FMA and F16C; the intrinsic touches no memory.
         unsafe { $e }
     };
+}
+
+/// Sums of the two halves of 32 int8 values.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+pub(super) unsafe fn group_sums(q: __m256i) -> GroupSums {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Unsigned sums of eight bytes each, every byte 128 too large.
+        let shifted = _mm256_xor_si256(q, _mm256_set1_epi8(-128));
+        let eights = _mm256_sad_epu8(shifted, _mm256_setzero_si256());
+        let halves = _mm256_add_epi64(eights, _mm256_shuffle_epi32::<0b0100_1110>(eights));
+        let low = _mm_cvtsi128_si32(_mm256_castsi256_si128(halves));
+        let high = _mm_cvtsi128_si32(_mm256_extracti128_si256::<1>(halves));
+        GroupSums { low: low - 16 * 128, high: high - 16 * 128 }
+    }
 }
 
 /// Masks of `n` leading lanes are read from the middle of this: `n` ones, then zeros.
@@ -36,27 +54,23 @@ impl Avx2 {
         })
     }
 
-    /// Eight values to rounded integers, ties away from zero, NaN to 0.
+    /// Eight values to rounded integers, ties away from zero, NaN to 0, at most 127.
     #[inline(always)]
     fn rounded(self, v: V) -> __m256i {
         has!({
             let v = _mm256_and_ps(v, _mm256_cmp_ps::<_CMP_ORD_Q>(v, v));
-            let v = _mm256_max_ps(_mm256_set1_ps(-128.0), _mm256_min_ps(_mm256_set1_ps(127.0), v));
-            let whole = _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(v);
-            let rest = _mm256_sub_ps(v, whole);
-            // A comparison is -1 where it holds.
-            let up = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_GE_OQ>(rest, _mm256_set1_ps(0.5)));
-            let down = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_LE_OQ>(rest, _mm256_set1_ps(-0.5)));
-            _mm256_add_epi32(_mm256_sub_epi32(_mm256_cvtps_epi32(whole), up), down)
+            let v = _mm256_min_ps(v, _mm256_set1_ps(127.0));
+            let sign = _mm256_and_ps(v, _mm256_set1_ps(-0.0));
+            _mm256_cvttps_epi32(_mm256_add_ps(v, _mm256_or_ps(sign, _mm256_set1_ps(ALMOST_HALF))))
         })
     }
 
+    /// Largest lane of four, none of which is NaN.
     #[inline(always)]
-    fn sum_i32(self, a: __m256i) -> i32 {
+    fn largest128(self, a: __m128) -> f32 {
         has!({
-            let a = _mm_add_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256::<1>(a));
-            let a = _mm_add_epi32(a, _mm_shuffle_epi32::<0b0100_1110>(a));
-            _mm_cvtsi128_si32(_mm_add_epi32(a, _mm_shuffle_epi32::<0b1011_0001>(a)))
+            let a = _mm_max_ps(a, _mm_movehl_ps(a, a));
+            _mm_cvtss_f32(_mm_max_ss(a, _mm_shuffle_ps::<1>(a, a)))
         })
     }
 }
@@ -150,9 +164,7 @@ impl Simd for Avx2 {
             // -inf in place of NaN, so that the order of the operands does not matter.
             let number = _mm256_cmp_ps::<_CMP_ORD_Q>(a, a);
             let a = _mm256_blendv_ps(_mm256_set1_ps(f32::NEG_INFINITY), a, number);
-            let a = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a));
-            let a = _mm_max_ps(a, _mm_movehl_ps(a, a));
-            _mm_cvtss_f32(_mm_max_ss(a, _mm_shuffle_ps::<1>(a, a)))
+            self.largest128(_mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps::<1>(a)))
         })
     }
 
@@ -198,6 +210,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn half(self, bits: u16) -> f32 {
+        has!(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))))
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(self, from: *const i8) -> V {
+        // SAFETY: the caller promises 8 readable bytes.
+        unsafe { _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()))) }
+    }
+
+    #[inline(always)]
     unsafe fn store_f16(self, to: *mut u8, v: V) {
         // SAFETY: the caller promises 16 writable bytes.
         unsafe { _mm_storeu_si128(to.cast(), _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
@@ -209,9 +232,10 @@ impl Simd for Avx2 {
         for i in 0..4 {
             // SAFETY: the caller promises 32 readable values.
             let v = self.abs(unsafe { self.load(x.add(8 * i)) });
+            // NaN as the first operand leaves the second, so the peak never is.
             peak = self.max(v, peak);
         }
-        self.largest(peak)
+        has!(self.largest128(_mm_max_ps(_mm256_castps256_ps128(peak), _mm256_extractf128_ps::<1>(peak))))
     }
 
     #[inline(always)]
@@ -229,8 +253,9 @@ impl Simd for Avx2 {
             // a0 b0 c0 d0 a1 b1 c1 d1.
             let packed = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
             let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            _mm256_storeu_si256(q.cast(), _mm256_permutevar8x32_epi32(packed, order));
-            GroupSums { low: self.sum_i32(_mm256_add_epi32(a, b)), high: self.sum_i32(_mm256_add_epi32(c, d)) }
+            let packed = _mm256_permutevar8x32_epi32(packed, order);
+            _mm256_storeu_si256(q.cast(), packed);
+            group_sums(packed)
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Sixteen lanes with AVX-512 F, BW, VL and DQ.
 
-use super::{GroupSums, Simd};
+use super::avx2::group_sums;
+use super::{ALMOST_HALF, GroupSums, Simd};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -23,21 +24,19 @@ impl Avx512 {
         ((1u32 << n.min(16)) - 1) as __mmask16
     }
 
-    /// Sixteen values to rounded integers, ties away from zero, NaN to 0.
+    /// Sixteen values to rounded integers, ties away from zero, NaN to 0, at most 127.
     #[inline(always)]
     fn rounded(self, v: V) -> __m512i {
         has!({
             let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(v, v);
-            let v = _mm512_maskz_mov_ps(number, v);
-            let v = _mm512_max_ps(_mm512_set1_ps(-128.0), _mm512_min_ps(_mm512_set1_ps(127.0), v));
-            let whole = _mm512_roundscale_ps::<{ _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC }>(v);
-            let rest = _mm512_sub_ps(v, whole);
-            let one = _mm512_set1_epi32(1);
-            let up = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(rest, _mm512_set1_ps(0.5));
-            let down = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(rest, _mm512_set1_ps(-0.5));
-            let q = _mm512_cvtps_epi32(whole);
-            let q = _mm512_mask_add_epi32(q, up, q, one);
-            _mm512_mask_sub_epi32(q, down, q, one)
+            let v = _mm512_min_ps(v, _mm512_set1_ps(127.0));
+            // a & b | c: the value's sign on almost one half.
+            let half = _mm512_ternarylogic_epi32::<0b1110_1010>(
+                _mm512_castps_si512(v),
+                _mm512_castps_si512(_mm512_set1_ps(-0.0)),
+                _mm512_castps_si512(_mm512_set1_ps(ALMOST_HALF)),
+            );
+            _mm512_maskz_cvttps_epi32(number, _mm512_add_ps(v, _mm512_castsi512_ps(half)))
         })
     }
 
@@ -181,6 +180,17 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn half(self, bits: u16) -> f32 {
+        has!(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))))
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(self, from: *const i8) -> V {
+        // SAFETY: the caller promises 16 readable bytes.
+        unsafe { _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()))) }
+    }
+
+    #[inline(always)]
     unsafe fn store_f16(self, to: *mut u8, v: V) {
         // SAFETY: the caller promises 32 writable bytes.
         unsafe { _mm256_storeu_si256(to.cast(), _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(v)) }
@@ -191,7 +201,8 @@ impl Simd for Avx512 {
         // SAFETY: the caller promises 32 readable values.
         let (a, b) = unsafe { (self.load(x), self.load(x.add(16))) };
         let zero = self.splat(0.0);
-        self.largest(self.max(self.abs(a), self.max(self.abs(b), zero)))
+        // NaN as the first operand leaves the second, so the peak never is.
+        has!(_mm512_reduce_max_ps(self.max(self.abs(a), self.max(self.abs(b), zero))))
     }
 
     #[inline(always)]
@@ -203,9 +214,10 @@ impl Simd for Avx512 {
         let b = self.rounded(self.mul(b, inverse));
         // SAFETY: AVX-512 is there, see `has`; the caller promises 32 writable bytes.
         unsafe {
-            _mm_storeu_si128(q.cast(), _mm512_cvtepi32_epi8(a));
-            _mm_storeu_si128(q.add(16).cast(), _mm512_cvtepi32_epi8(b));
-            GroupSums { low: _mm512_reduce_add_epi32(a), high: _mm512_reduce_add_epi32(b) }
+            // Minus infinity became the smallest integer, which saturates to -128.
+            let packed = _mm256_set_m128i(_mm512_cvtsepi32_epi8(b), _mm512_cvtsepi32_epi8(a));
+            _mm256_storeu_si256(q.cast(), packed);
+            group_sums(packed)
         }
     }
 }

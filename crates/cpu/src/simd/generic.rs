@@ -1,6 +1,6 @@
 //! The portable vector: four lanes in an array, which compilers turn into the target's own.
 
-use super::{GroupSums, Simd};
+use super::{ALMOST_HALF, GroupSums, Simd};
 use half::f16;
 
 #[derive(Clone, Copy)]
@@ -140,7 +140,24 @@ impl Simd for Generic {
     unsafe fn load_f16(self, from: *const u8) -> V {
         // SAFETY: the caller's promise; the read is unaligned.
         let bits = unsafe { from.cast::<[u16; LANES]>().read_unaligned() };
-        each(|i| f16::from_bits(bits[i]).to_f32_const())
+        each(|i| self.half(bits[i]))
+    }
+
+    #[inline(always)]
+    fn half(self, bits: u16) -> f32 {
+        // The f16 exponent read as an f32's is 112 too small; multiplying puts it right, for
+        // subnormals too. Infinity and NaN have the largest exponent in both.
+        const SHIFT_EXPONENT: f32 = f32::from_bits((127 + 112) << 23);
+        let (sign, rest) = (u32::from(bits & 0x8000) << 16, u32::from(bits & 0x7FFF) << 13);
+        let finite = (f32::from_bits(rest) * SHIFT_EXPONENT).to_bits();
+        f32::from_bits(sign | if rest >= 0x7C00 << 13 { rest | 0x7F80_0000 } else { finite })
+    }
+
+    #[inline(always)]
+    unsafe fn load_i8(self, from: *const i8) -> V {
+        // SAFETY: the caller's promise; bytes have no alignment.
+        let q = unsafe { from.cast::<[i8; LANES]>().read() };
+        each(|i| f32::from(q[i]))
     }
 
     #[inline(always)]
@@ -173,9 +190,7 @@ impl Simd for Generic {
         for (half, sum) in sums.iter_mut().enumerate() {
             for i in 16 * half..16 * half + 16 {
                 let v = (x[i] * inverse).clamp(-128.0, 127.0);
-                let whole = v as i32;
-                let rest = v - whole as f32;
-                let rounded = whole + i32::from(rest >= 0.5) - i32::from(rest <= -0.5);
+                let rounded = (v + ALMOST_HALF.copysign(v)) as i32;
                 out[i] = rounded as i8;
                 *sum += rounded;
             }

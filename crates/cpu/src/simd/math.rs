@@ -77,7 +77,7 @@ impl Function for GeluTanh {
     #[inline(always)]
     fn of<S: Simd>(s: S, x: S::V) -> S::V {
         // (1 + tanh u) / 2 = sigmoid(2u)
-        const TWO_ROOT: f32 = 1.595_769_1;
+        const TWO_ROOT: f32 = 1.595_769_2;
         let cubic = s.fma(s.mul(s.splat(0.044_715), s.mul(x, x)), x, x);
         let u2 = s.mul(s.splat(TWO_ROOT), cubic);
         let one = s.splat(1.0);

@@ -80,6 +80,12 @@ pub trait Simd: Copy {
     /// # Safety
     /// `2 * LANES` bytes are readable at `from`.
     unsafe fn load_f16(self, from: *const u8) -> Self::V;
+    /// One f16, by its bits.
+    fn half(self, bits: u16) -> f32;
+    /// `LANES` int8 values as f32.
+    /// # Safety
+    /// `LANES` bytes are readable at `from`.
+    unsafe fn load_i8(self, from: *const i8) -> Self::V;
     /// Rounds to f16, ties to even.
     /// # Safety
     /// `2 * LANES` bytes are writable at `to`.
@@ -93,6 +99,10 @@ pub trait Simd: Copy {
     /// 32 values are readable at `x` and 32 bytes writable at `q`.
     unsafe fn quantize32(self, x: *const f32, inverse: f32, q: *mut i8) -> GroupSums;
 }
+
+/// The largest f32 below one half. Added with a value's sign before the fraction is cut off, it rounds ties away from
+/// zero; one half itself would also carry 0.49999997 to 1.
+const ALMOST_HALF: f32 = 0.499_999_97;
 
 #[cfg(test)]
 mod tests;

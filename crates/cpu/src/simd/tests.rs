@@ -174,6 +174,30 @@ fn f16_loads_and_stores_round_to_even() {
 }
 
 #[test]
+fn every_f16_and_every_int8_is_read_exactly() {
+    fn check<S: Simd>(level: &str, s: S) {
+        let mut values = vec![0.0f32; S::LANES];
+        for first in (0..=u16::MAX).step_by(S::LANES) {
+            let bits: Vec<u16> = (0..S::LANES as u16).map(|i| first + i).collect();
+            // SAFETY: every buffer has `LANES` values.
+            unsafe { s.store(values.as_mut_ptr(), s.load_f16(bits.as_ptr().cast())) };
+            for (&bits, &got) in bits.iter().zip(&values) {
+                let want = f16::from_bits(bits).to_f32();
+                let same = |v: f32| v.to_bits() == want.to_bits() || v.is_nan() && want.is_nan();
+                assert!(same(got) && same(s.half(bits)), "{level} {bits:#06x}: {got}, want {want}");
+            }
+        }
+        for first in (-128..=127i16).step_by(S::LANES) {
+            let q: Vec<i8> = (0..S::LANES as i16).map(|i| (first + i) as i8).collect();
+            // SAFETY: every buffer has `LANES` values.
+            unsafe { s.store(values.as_mut_ptr(), s.load_i8(q.as_ptr())) };
+            assert!(q.iter().zip(&values).all(|(&q, &v)| f32::from(q) == v), "{level}");
+        }
+    }
+    every_level!(check);
+}
+
+#[test]
 fn quantization_is_the_definition_to_the_bit() {
     fn check<S: Simd>(level: &str, s: S) {
         let mut state = 1u32;

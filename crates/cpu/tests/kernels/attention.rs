@@ -88,8 +88,8 @@ fn attention_agrees_with_plain_softmax() {
             first..last + 1
         };
         for row in rows {
-            for index in seen(row).start / KV_BLOCK..=row.position as usize / KV_BLOCK {
-                let entry = &mut tables[row.sequence as usize][index];
+            let blocks = seen(row).start / KV_BLOCK..=row.position as usize / KV_BLOCK;
+            for entry in &mut tables[row.sequence as usize][blocks] {
                 if *entry == NO_BLOCK {
                     *entry = free.swap_remove(noise.below(free.len()));
                 }

@@ -273,8 +273,9 @@ impl Failures {
             self.0.push(format!("{case}: {} values, want {}", got.len(), want.len()));
             return;
         }
-        // Not `>`: NaN is a failure.
-        let wrong = (0..got.len()).find(|&i| !((got[i] - want[i]).abs() <= bound(i)));
+        let near = |i: usize| (got[i] - want[i]).abs() <= bound(i);
+        // What is not near is a failure, NaN included.
+        let wrong = (0..got.len()).find(|&i| !near(i));
         if let Some(i) = wrong {
             let (level, threads) = (cpu.level(), cpu.threads());
             let (got, want, bound) = (got[i], want[i], bound(i));

@@ -45,9 +45,10 @@ fn argmax_finds_the_first_largest_and_advance_takes_it() {
                     best.map_or(0, |(i, _)| i)
                 })
                 .collect();
-            let vars = running.memory.step_vars();
             let name = format!("argmax {n}");
-            failures.check(&name, &cpu, vars.emitted() == want, &format!("{:?}, want {want:?}", vars.emitted()));
+            let emitted = running.memory.step_vars().into_emitted().to_vec();
+            failures.check(&name, &cpu, emitted == want, &format!("{emitted:?}, want {want:?}"));
+            let vars = running.memory.step_vars();
             for (row, vars) in vars.rows().iter().enumerate() {
                 let chosen = picked.iter().position(|&p| p as usize == row);
                 let (token, moved) = chosen.map_or((99, 0), |o| (want[o], 1));
@@ -70,6 +71,6 @@ fn logits_that_are_all_nan_choose_a_token_all_the_same() {
         rig.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
         let mut running = rig.start(&cpu);
         running.run(&mut cpu);
-        assert_eq!(running.memory.step_vars().emitted(), [0]);
+        assert_eq!(running.memory.step_vars().into_emitted(), [0]);
     }
 }

@@ -88,9 +88,9 @@ fn a_chain_is_its_steps_one_by_one_at_any_thread_count() {
             for _ in 0..20 {
                 cpu.replay(&stepped.ready, &mut stepped.memory, 1).expect("a checked program");
             }
-            let emitted = chained.memory.step_vars().emitted().to_vec();
+            let emitted = chained.memory.step_vars().into_emitted().to_vec();
             assert_eq!(emitted.len(), 20);
-            assert_eq!(emitted, stepped.memory.step_vars().emitted(), "{level}, {threads} threads");
+            assert_eq!(emitted, stepped.memory.step_vars().into_emitted(), "{level}, {threads} threads");
             let bits = |row: Vec<f32>| row.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
             let (a, b) = (chained.row(decoder.logits, 0), stepped.row(decoder.logits, 0));
             assert!(a.iter().all(|v| v.is_finite()));
@@ -131,6 +131,17 @@ fn many_replays_with_more_threads_than_cores_end() {
             cpu.replay(&running.ready, &mut running.memory, 1).expect("a checked program");
         }
     }
+}
+
+#[test]
+fn backend_and_memory_may_move_between_threads() {
+    fn moves<T: Send>() {}
+    fn is_shared<T: Sync>() {}
+    moves::<Cpu>();
+    moves::<akunu_cpu::Memory>();
+    moves::<akunu_cpu::Ready>();
+    is_shared::<akunu_cpu::Memory>();
+    is_shared::<akunu_cpu::Ready>();
 }
 
 #[test]

@@ -16,13 +16,22 @@ use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
 use akunu_plan::q8;
 use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
 use akunu_plan::steps::KV_BLOCK;
-use tile::{Decoded, Half, Keys, Single, TILE, Tile};
+use tile::{Blocks8, Decoded, Half, Keys, Single, TILE, Tile};
 
 pub(super) static ANY: &[LeveledRow] = levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>);
 pub(super) static F32: &[LeveledRow] =
     levels!("attention_kv_f32", OpKind::Attention, |r| serves(r, DType::F32), body::<_, Single>);
+
+// Where a conversion is more than an instruction, decoding a block once for a tile is faster than
+// converting it again for every few queries: at the generic level these formats go to `ANY`.
 pub(super) static F16: &[LeveledRow] =
-    levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half>);
+    above_generic(levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half>));
+pub(super) static Q8_0: &[LeveledRow] =
+    above_generic(levels!("attention_kv_q8_0", OpKind::Attention, |r| serves(r, DType::Q8_0), body::<_, Blocks8>));
+
+const fn above_generic(rows: &[LeveledRow]) -> &[LeveledRow] {
+    rows.split_at(1).1
+}
 
 /// Lanes of the widest level: direct loads of keys need whole vectors of every level.
 const WIDEST: usize = 16;

@@ -25,6 +25,8 @@ pub(super) trait Keys {
 pub(super) struct Single;
 /// f16 rows.
 pub(super) struct Half;
+/// Q8_0 rows: blocks of an f16 scale and 32 int8 values.
+pub(super) struct Blocks8;
 /// Any format and any head size: blocks are decoded to f32 rows first.
 pub(super) struct Decoded;
 
@@ -43,6 +45,21 @@ impl Keys for Half {
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
         // SAFETY: the caller's promise.
         unsafe { s.load_f16(row.add(2 * at)) }
+    }
+}
+
+impl Keys for Blocks8 {
+    const DIRECT: bool = true;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
+        const VALUES: usize = 32;
+        const BYTES: usize = 34;
+        // SAFETY: the caller's promise; lanes divide a block, so a vector lies in one.
+        unsafe {
+            let block = row.add(at / VALUES * BYTES);
+            let scale = s.half(block.cast::<u16>().read_unaligned());
+            s.mul(s.load_i8(block.add(2 + at % VALUES).cast()), s.splat(scale))
+        }
     }
 }
 

@@ -1,0 +1,138 @@
+//! Times of single dispatches: `cargo run --release -p akunu-cpu --example kernel_times [threads] [level]`.
+//!
+//! Each line is the best of many replays of one record, with the pool's wake-up and end included;
+//! the first lines give what an empty replay and a barrier cost, to be taken off.
+
+#[path = "../tests/kernels/rig.rs"]
+mod rig;
+
+use akunu_cpu::pool::Pool;
+use akunu_cpu::{Cpu, KvPool, Level, Options};
+use akunu_dtype::DType;
+use akunu_plan::op::*;
+use akunu_plan::program::{Arg, Store};
+use akunu_plan::steps::{KV_BLOCK, RowVars};
+use rig::{Noise, Rig};
+use std::time::Instant;
+
+/// The shortest time of `f` in microseconds: what it takes when nothing else runs.
+fn shortest(mut f: impl FnMut()) -> f64 {
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < 25 || (begin.elapsed().as_millis() < 300 && times.len() < 20_000) {
+        let start = Instant::now();
+        f();
+        times.push(start.elapsed().as_nanos() as f64 / 1e3);
+    }
+    times.into_iter().fold(f64::MAX, f64::min)
+}
+
+fn pool(threads: usize) {
+    let mut pool = Pool::new(threads).expect("threads");
+    let empty = shortest(|| pool.run(&|_, _| {}));
+    let barriers = shortest(|| {
+        pool.run(&|_, barrier| {
+            for _ in 0..1000 {
+                barrier.wait();
+            }
+        });
+    });
+    println!("pool: empty job {empty:.2} µs, barrier {:.3} µs", (barriers - empty) / 1e3);
+}
+
+fn norm(cpu: &mut Cpu, dim: usize, rows: usize, store: Store) {
+    let mut noise = Noise::new(1);
+    let mut rig = Rig::new(rows, 0);
+    let x = rig.f32(dim);
+    let y = rig.buffer(Per::Row, dim, store);
+    let weight = rig.constant(&noise.values(dim));
+    let params = NormParams { dim: dim as u32, kind: NORM_RMS, eps: 1e-5, scale: 1.0 };
+    rig.op(OpKind::Norm, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), weight], Params::Norm(params));
+    let mut running = rig.start(cpu);
+    running.set(x, &noise.values(rows * dim));
+    let time = shortest(|| running.run(cpu));
+    println!("{:8} norm {rows} × {dim} → {store:?}: {time:.2} µs", cpu.level().name());
+}
+
+struct Heads {
+    heads: usize,
+    kv_heads: usize,
+    d: usize,
+}
+
+/// `rows` rows that end at `depth` positions of one sequence.
+fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, rows: usize) {
+    let &Heads { heads, kv_heads, d } = shape;
+    let row = dtype.row_bytes(d).expect("whole blocks");
+    let half = kv_heads * KV_BLOCK * row;
+    let kv = KvParams {
+        group: 0,
+        dtype: dtype.index().into(),
+        block_bytes: 2 * half as u32,
+        layer_offset: 0,
+        value_offset: half as u32,
+        head_bytes: (KV_BLOCK * row) as u32,
+        row_bytes: row as u32,
+    };
+    let blocks = depth.div_ceil(KV_BLOCK);
+    let mut noise = Noise::new(1);
+    let mut rig = Rig::new(rows, 0);
+    rig.kv = vec![KvPool { block_bytes: 2 * half, blocks }];
+    rig.layout.table_blocks = blocks;
+    let (q, y) = (rig.f32(heads * d), rig.f32(heads * d));
+    let params = AttentionParams {
+        heads: heads as u32,
+        kv_heads: kv_heads as u32,
+        head_dim: d as u32,
+        scale: 0.1,
+        soft_cap: 0.0,
+        window: 0,
+        kv,
+    };
+    rig.op(OpKind::Attention, Per::Row, &[Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)], Params::Attention(params));
+    let mut running = rig.start(cpu);
+    // 0x3030 is a small f16, 0x30303030 a small f32, and q8_0 has a small scale.
+    running.memory.kv_mut(0).fill(0x30);
+    for (i, entry) in running.memory.step_vars().table_mut(0, 0).iter_mut().enumerate() {
+        *entry = i as u32;
+    }
+    let vars: Vec<RowVars> =
+        (0..rows).map(|r| RowVars { position: (depth - rows + r) as u32, ..RowVars::default() }).collect();
+    running.rows(&vars);
+    running.set(q, &noise.values(rows * heads * d));
+    let time = shortest(|| running.run(cpu));
+    let bytes = 2 * kv_heads * depth * row;
+    let flops = 4 * heads * d * (depth * rows - rows * (rows - 1) / 2);
+    println!(
+        "{:8} attention {dtype} {heads}/{kv_heads} × {d}, depth {depth}, {rows} rows: {time:.1} µs, {:.1} GB/s, {:.1} GFLOP/s",
+        cpu.level().name(),
+        bytes as f64 / time / 1e3,
+        flops as f64 / time / 1e3,
+    );
+}
+
+fn main() {
+    let only = std::env::args().nth(2).and_then(|name| Level::from_name(&name));
+    let threads = std::env::args().nth(1).and_then(|v| v.parse().ok()).unwrap_or_else(Pool::default_threads);
+    pool(threads);
+    for level in [Level::Generic, Level::Avx2, Level::Avx512] {
+        if only.is_some_and(|only| only != level) {
+            continue;
+        }
+        let Ok(mut cpu) = Cpu::new(Options { threads: Some(threads), level: Some(level) }) else { continue };
+        norm(&mut cpu, 576, 1, Store::Q8);
+        norm(&mut cpu, 2048, 1, Store::F32);
+        norm(&mut cpu, 2048, 1, Store::Q8);
+        norm(&mut cpu, 2048, 512, Store::Q8);
+        for shape in [
+            Heads { heads: 9, kv_heads: 3, d: 64 },
+            Heads { heads: 16, kv_heads: 8, d: 128 },
+            Heads { heads: 32, kv_heads: 8, d: 64 },
+        ] {
+            for dtype in [DType::F16, DType::F32, DType::Q8_0] {
+                attention(&mut cpu, &shape, dtype, 4096, 1);
+            }
+            attention(&mut cpu, &shape, DType::F16, 512, 512);
+        }
+    }
+}
