@@ -11,6 +11,7 @@ use akunu_arch::{Outline, Role, SHAPES, Shape};
 use akunu_dtype::{DType, PlanesMut};
 use akunu_formats::gguf::{Array, Writer};
 
+use crate::convert::QUANTIZATION_VERSION;
 use crate::convert::mixture::{Mixture, ModelFacts};
 
 #[derive(Debug, thiserror::Error)]
@@ -118,8 +119,6 @@ pub fn write_shape(
     Ok(())
 }
 
-/// The layout of quantized blocks that files of today have.
-pub(crate) const QUANTIZATION_VERSION: u32 = 2;
 /// Bytes that are written at a time.
 const PIECE: usize = 1 << 20;
 /// Values in a pool: 1024 of the largest blocks.

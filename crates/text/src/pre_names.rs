@@ -93,6 +93,21 @@ const ROWS: &[Row] = &[
     Row { names: &["sarvam-moe"], patterns: &[LINES], flags: &[Characters] },
 ];
 
+/// The name of the rule that splits by these patterns in turn, as GGUF's `tokenizer.ggml.pre` has it.
+///
+/// `ignore_merges`: a word that is a token stays whole; `nfc`: characters are composed first. `None` where there is no
+/// such rule: a file that named another one would be read wrongly by everybody.
+pub fn pre_tokenizer_name(patterns: &[&str], ignore_merges: bool, nfc: bool) -> Option<&'static str> {
+    let same = |row: &&Row| row.patterns == patterns && row.flags.contains(&IgnoreMerges) == ignore_merges;
+    let rows: Vec<&Row> = ROWS.iter().filter(same).filter(|row| !row.flags.contains(&Characters)).collect();
+    // Without a rule that composes, the one that does not is right for all text that is composed already.
+    let composing = rows.iter().find(|row| row.flags.contains(&Nfc) == nfc);
+    composing.or(rows.first()).and_then(|row| row.names.first()).copied()
+}
+
+/// The pattern of a byte-level vocabulary that names none.
+pub const GPT2_PATTERN: &str = GPT2;
+
 impl PreTokenizer {
     /// The rule called `name`; without a name, the default one.
     pub fn named(name: Option<&str>) -> Result<Self, Error> {
@@ -132,6 +147,21 @@ mod tests {
                 split(&rule.steps, text, true, &mut |word| joined.push_str(word));
                 assert_eq!(joined, text, "{name}");
             }
+        }
+    }
+
+    #[test]
+    fn rules_are_found_by_their_patterns() {
+        for (patterns, ignore_merges, nfc, expected) in [
+            (&[QWEN2][..], false, true, Some("qwen2")),
+            (&[LLAMA3], true, false, Some("llama3")),
+            (&[LLAMA3], false, false, Some("dbrx")),
+            (&[r"\p{N}", GPT2], false, false, Some("smollm")),
+            (&[GPT2], false, false, Some("gpt-2")),
+            (&[GPT2], false, true, Some("mpt")),
+            (&["x"], false, false, None),
+        ] {
+            assert_eq!(pre_tokenizer_name(patterns, ignore_merges, nfc), expected, "{patterns:?}");
         }
     }
 
