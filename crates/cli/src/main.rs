@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 mod commands;
+mod conversation;
+mod editor;
 mod failure;
 mod flags;
 mod generation;
@@ -11,9 +13,12 @@ mod interrupt;
 mod loading;
 mod machine;
 mod manual;
+mod markdown;
 mod program_table;
+mod slash;
 mod source;
 mod table;
+mod templates;
 mod terminal;
 mod units;
 

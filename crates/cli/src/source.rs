@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use akunu::formats::ModelFile;
+use akunu::hub::{Hub, Known, Repository};
 use akunu::{Engine, LoadOptions};
 use anyhow::Result;
 use clap::ArgMatches;
@@ -30,13 +31,15 @@ impl Source {
     }
 
     pub fn named(name: &OsStr) -> Result<Self> {
-        match Self::find(name)? {
-            Some(source) => Ok(source),
-            None => Err(failure(
-                format!("there is no file, directory or downloaded model called {:?}", name.to_string_lossy()),
-                "see `akunu models list`",
-            )),
-        }
+        Self::find(name)?.ok_or_else(|| {
+            let name = name.to_string_lossy();
+            let on_hub = matches!(Repository::parse(&name), Some(Ok(_))) && !name.ends_with(".gguf");
+            let next = match on_hub {
+                true => format!("if it is on the model hub: `akunu models fetch {name}`"),
+                false => "see `akunu models list`".to_owned(),
+            };
+            failure(format!("there is no file, directory or downloaded model called {name:?}"), next)
+        })
     }
 
     /// What a name means: a file of that name comes before a short name.
@@ -49,7 +52,15 @@ impl Source {
         if name == EMBEDDED {
             return Ok(Some(Self::Embedded));
         }
-        Ok(None)
+        // Without a cache folder there are no short names.
+        let (Some(name), Ok(hub)) = (name.to_str(), Hub::from_environment()) else { return Ok(None) };
+        match hub.path(name) {
+            Ok(path) => Ok(Some(Self::Path(path))),
+            Err(_) if Known::find(name).is_some() => {
+                Err(failure(format!("{name} is not here yet"), format!("`akunu models fetch {name}` downloads it")))
+            }
+            Err(_) => Ok(None),
+        }
     }
 
     /// Opens the file and validates it; nothing is loaded.

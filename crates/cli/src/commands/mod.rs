@@ -1,11 +1,15 @@
 //! One file per command; here each name finds its function.
 
 mod bench;
+mod chat;
+mod convert;
 mod devices;
 mod inspect;
 mod logits;
 mod manuals;
+mod models;
 mod perplexity;
+mod render;
 mod run;
 mod synth;
 mod tokenize;
@@ -20,12 +24,16 @@ type Command = fn(&ArgMatches) -> Result<ExitCode>;
 /// Every command of the flag table.
 const COMMANDS: &[(&str, Command)] = &[
     ("run", run::run),
+    ("chat", chat::run),
     ("inspect", inspect::run),
     ("bench", bench::run),
     ("logits", logits::run),
     ("perplexity", perplexity::run),
     ("tokenize", tokenize::run),
+    ("render", render::run),
     ("synth", synth::run),
+    ("convert", convert::run),
+    ("models", models::run),
     ("devices", devices::run),
     ("completions", manuals::completions),
     ("man", manuals::man),

@@ -2,18 +2,21 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use akunu::text::Encode;
-use akunu::{Finish, GenerateOptions};
+use akunu::{Engine, Finish, GenerateOptions};
 use anyhow::Result;
 use clap::ArgMatches;
+use serde_json::json;
 
+use crate::conversation::Prompter;
 use crate::failure::failure;
 use crate::generation::{Ended, answer};
 use crate::interrupt::{self, Interrupt};
 use crate::source::{EMBEDDED, Source};
-use crate::{input, loading, terminal};
+use crate::{input, loading, templates, terminal};
 
 /// What the embedded model continues where nobody says.
 const OPENER: &str = "Once upon a time";
@@ -34,7 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let load = loading::load_options(matches);
     let chunk = load.chunk;
     let mut engine = source.load(load)?;
-    let ids = engine.need_tokenizer()?.encode(&prompt.text, Encode { add_special: true, parse_special: true });
+    let ids = ids(matches, &engine, &prompt.text)?;
     let mut sequence = engine.sequence();
 
     let interrupt = Interrupt::once()?;
@@ -59,6 +62,21 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     writeln!(err, "{}{note}", answer.speeds)?;
     let interrupted = answer.ended == Ended::Interrupted;
     Ok(if interrupted { ExitCode::from(interrupt::EXIT_STATUS) } else { ExitCode::SUCCESS })
+}
+
+/// The prompt's tokens: as it is, or as a user's message.
+fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<Vec<u32>> {
+    let tokenizer = engine.need_tokenizer()?;
+    if !matches.get_flag("chat") {
+        return Ok(tokenizer.encode(text, Encode { add_special: true, parse_special: true }));
+    }
+    let template = match matches.get_one::<PathBuf>("template") {
+        Some(path) => templates::from_file(path)?,
+        None => templates::of_model(engine.file(), "give one with `--template FILE`, or leave out --chat")?,
+    };
+    let message = json!({ "role": "user", "content": text });
+    let prompt = Prompter::new(template, tokenizer).prompt(&[message])?;
+    Ok(Prompter::ids(tokenizer, &prompt))
 }
 
 fn model_and_prompt(matches: &ArgMatches) -> Result<(Source, Prompt)> {

@@ -21,9 +21,11 @@ pub fn tree() -> Command {
         )
         .after_long_help(
             "Environment:\n  \
-             AKUNU_CPU    use the kernels of a lower level: generic, avx2, avx512 or amx\n  \
-             AKUNU_CACHE  where downloaded models are kept\n  \
-             NO_COLOR     no colours\n\n\
+             AKUNU_CPU        use the kernels of a lower level: generic, avx2, avx512 or amx\n  \
+             AKUNU_CACHE      the folder of downloaded models [default: XDG_CACHE_HOME/akunu]\n  \
+             AKUNU_HUB        the address of a model hub\n  \
+             AKUNU_HUB_TOKEN  what to identify with there\n  \
+             NO_COLOR         no colours\n\n\
              Exit status: 0 when all went well, 1 when something failed (one sentence says what), 2 when the command \
              line is not right, 130 when interrupted.",
         )
@@ -244,15 +246,11 @@ fn convert() -> Command {
         .arg(Arg::new("output").value_name("DST").required(true).value_parser(value_parser!(std::path::PathBuf)).value_hint(ValueHint::FilePath).help("The GGUF file to write"))
         .arg(option("type", "TYPE", "Number format or mixture").short('t').required(true))
         .arg(flag("force", "Replace DST where it exists").short('f'))
+        .arg(shared::threads().short(None))
 }
 
 fn models() -> Command {
-    let name = || {
-        Arg::new("name")
-            .value_name("NAME")
-            .required(true)
-            .help("A short name of `akunu models list`, or OWNER/REPO[:FILE] on the model hub")
-    };
+    let name = |help| Arg::new("name").value_name("NAME").required(true).help(help);
     Command::new("models")
         .about("Download and manage models")
         .subcommand_required(true)
@@ -260,11 +258,22 @@ fn models() -> Command {
         .disable_help_subcommand(true)
         .subcommands([
             Command::new("list").about("List the models that can be fetched, and those that are here").arg(json()),
-            Command::new("fetch").about("Download a model into the cache folder").long_about(
-                "Download a model into the cache folder. What was downloaded before is continued, and the result is checked against its hash.",
-            ).arg(name()).arg(flag("force", "Download it again")),
-            Command::new("remove").about("Delete a downloaded model").arg(name()),
-            Command::new("path").about("Print where a downloaded model, or the cache folder, is").arg(name().required(false)),
+            Command::new("fetch")
+                .about("Download a model into the cache folder")
+                .long_about(
+                    "Download a model into the cache folder and print where it is. A download that was interrupted goes \
+                     on where it stopped, and what came is checked against its hash where one is known.",
+                )
+                .arg(name(
+                    "A short name of `akunu models list`, ORG/NAME or ORG/NAME:FILE on the model hub, or the address of a file",
+                ))
+                .arg(option("sha256", "HEX", "The hash that the file at an address must have")),
+            Command::new("remove")
+                .about("Delete a downloaded model")
+                .arg(name("The name it was fetched by")),
+            Command::new("path")
+                .about("Print where a downloaded model, or the folder of all, is")
+                .arg(name("The name it was fetched by").required(false)),
         ])
 }
 

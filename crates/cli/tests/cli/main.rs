@@ -1,0 +1,11 @@
+//! The command as people run it: every test starts the real binary.
+
+mod answers;
+mod bad_input;
+mod chat;
+mod manuals;
+mod measurements;
+mod models;
+mod stories;
+mod support;
+mod terminal;
