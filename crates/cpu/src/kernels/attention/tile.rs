@@ -280,7 +280,10 @@ impl Tile {
                     at += S::LANES;
                 }
                 for (i, sum) in sums.into_iter().enumerate() {
-                    *scores.add(i * KV_BLOCK + position) = s.sum(sum);
+                    // Added up in the order of the four above: a score must not depend on how many
+                    // positions are seen with it.
+                    let zero = s.splat(0.0);
+                    *scores.add(i * KV_BLOCK + position) = s.sum4([sum, zero, zero, zero])[0];
                 }
                 position += 1;
             }
