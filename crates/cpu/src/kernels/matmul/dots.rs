@@ -4,6 +4,9 @@
 //! products. Splitting among threads, bias, activation, residual and re-quantization belong to
 //! the product around it, so they are written once.
 
+use akunu_dtype::{Format, GROUP, Planes, Unpacked};
+use akunu_plan::q8;
+
 /// A tile of dot products: `out[m][n] = x[m] · w[n]` for `m < rows`, `n < cols`.
 ///
 /// The caller guarantees that every pointer is valid for what the shapes say, and that `out`
@@ -33,3 +36,90 @@ pub struct Dots {
 /// Fills a tile. Unsafe because of the pointers in [`Dots`] and because the kernel may use
 /// instructions that the table offers only where the machine has them.
 pub type DotsFn = unsafe fn(&Dots);
+
+/// Weight rows that SIMD kernels walk together.
+pub const ROWS: usize = 4;
+
+/// Where the bytes of four weight rows begin.
+#[derive(Clone, Copy)]
+pub struct RowPtrs {
+    pub data: [*const u8; ROWS],
+    pub scales: [*const u8; ROWS],
+    pub biases: [*const u8; ROWS],
+}
+
+impl RowPtrs {
+    /// Rows `n..n + 4` of the tile; past its end the last row stands in.
+    ///
+    /// # Safety
+    /// As [`Dots`] promises, with `n < d.cols`.
+    #[inline(always)]
+    pub unsafe fn new(d: &Dots, n: usize) -> Self {
+        let row = |r: usize| (n + r).min(d.cols - 1);
+        // Side planes may be null: their pointers are only used by formats that have them.
+        let side = |plane: *const u8, r: usize| plane.wrapping_add(row(r) * d.w_side_stride);
+        RowPtrs {
+            // SAFETY: a row of the tile.
+            data: std::array::from_fn(|r| unsafe { d.w.add(row(r) * d.w_stride) }),
+            scales: std::array::from_fn(|r| side(d.w_scales, r)),
+            biases: std::array::from_fn(|r| side(d.w_biases, r)),
+        }
+    }
+}
+
+/// Activation row `m`: int8 values, scales, group sums.
+///
+/// # Safety
+/// As [`Dots`] promises for int8 activations, with `m < d.rows`.
+#[inline(always)]
+pub unsafe fn q8_row(d: &Dots, m: usize) -> (*const u8, *const f32, *const f32) {
+    // SAFETY: the three runs of a row.
+    unsafe {
+        let row = d.x.add(m * d.x_stride);
+        (row, row.add(q8::scales_offset(d.k)).cast(), row.add(q8::sums_offset(d.k)).cast())
+    }
+}
+
+/// 256 values of four weight rows of any format, unpacked for SIMD kernels.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub struct Integers {
+    pub q: [[i8; 256]; ROWS],
+    /// Of first and second halves of the blocks of 32, at `4 * block + row`.
+    pub scale: [[f32; 32]; 2],
+    pub offset: [[f32; 32]; 2],
+}
+
+impl Integers {
+    /// `blocks` blocks of 32 from value `k`; scales and offsets of further ones are 0.
+    ///
+    /// # Safety
+    /// The blocks are whole blocks of `f` and lie within the rows.
+    pub unsafe fn unpack(f: &Format, rows: &RowPtrs, k: usize, blocks: usize) -> Self {
+        let mut out = Integers { q: [[0; 256]; ROWS], scale: [[0.0; 32]; 2], offset: [[0.0; 32]; 2] };
+        let Some(unpack) = f.unpack else { return out };
+        let mut w = Unpacked::default();
+        for row in 0..ROWS {
+            for (i, at) in (0..32 * blocks).step_by(f.block).enumerate() {
+                let block = k / f.block + i;
+                // SAFETY: a whole block of the row, and its numbers in the side planes if it has some.
+                let planes = unsafe {
+                    let side = |p: *const u8| match f.side_bytes {
+                        0 => &[][..],
+                        bytes => std::slice::from_raw_parts(p.add(block * bytes), bytes),
+                    };
+                    let data = std::slice::from_raw_parts(rows.data[row].add(block * f.bytes), f.bytes);
+                    Planes { data, scales: side(rows.scales[row]), biases: side(rows.biases[row]) }
+                };
+                unpack(planes, &mut w);
+                out.q[row][at..at + f.block].copy_from_slice(&w.q[..f.block]);
+                for g in 0..f.block / GROUP {
+                    let (block, half) = ((at / GROUP + g) / 2, g % 2);
+                    out.scale[half][ROWS * block + row] = w.scale[g];
+                    out.offset[half][ROWS * block + row] = w.offset[g];
+                }
+            }
+        }
+        out
+    }
+}

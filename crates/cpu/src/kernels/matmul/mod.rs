@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 pub mod dots;
 #[cfg(test)]
 mod dots_tests;

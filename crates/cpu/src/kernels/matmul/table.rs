@@ -1,9 +1,9 @@
 //! The table of dot-product kernels: which weight format and activation form at which level.
 
-#[cfg(target_arch = "x86_64")]
-use super::avx512;
 use super::dots::DotsFn;
 use super::generic;
+#[cfg(target_arch = "x86_64")]
+use super::{avx2, avx512};
 use crate::level::Level;
 use akunu_dtype::DType;
 
@@ -39,6 +39,24 @@ macro_rules! table {
                 Level::Generic,
                 concat!("dots_", stringify!($dtype), "_q8_generic"),
                 generic::$chained,
+            ),)*
+            #[cfg(target_arch = "x86_64")]
+            row(None, Act::F32, Level::Avx2, "dots_any_f32_avx2", avx2::f32_any),
+            #[cfg(target_arch = "x86_64")]
+            row(Some(DType::F32), Act::F32, Level::Avx2, "dots_F32_f32_avx2", avx2::f32),
+            #[cfg(target_arch = "x86_64")]
+            row(Some(DType::F16), Act::F32, Level::Avx2, "dots_F16_f32_avx2", avx2::f16),
+            #[cfg(target_arch = "x86_64")]
+            row(Some(DType::BF16), Act::F32, Level::Avx2, "dots_BF16_f32_avx2", avx2::bf16),
+            #[cfg(target_arch = "x86_64")]
+            row(None, Act::Q8, Level::Avx2, "dots_any_q8_avx2", avx2::q8::<avx2::Any>),
+            $(#[cfg(target_arch = "x86_64")]
+            row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::Avx2,
+                concat!("dots_", stringify!($dtype), "_q8_avx2"),
+                avx2::q8::<avx2::$kernel $(<avx2::$side, $group>)?>,
             ),)*
             #[cfg(target_arch = "x86_64")]
             row(None, Act::F32, Level::Avx512, "dots_any_f32_avx512", avx512::f32_any),

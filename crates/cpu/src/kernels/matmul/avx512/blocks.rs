@@ -4,8 +4,8 @@
 //! pieces make the two registers of a step. Q4_0, Q5_0 and Q8_0 keep their integers unsigned, and
 //! the bias (8, 16, 128) comes off the activations' side.
 
-use super::{RowPtrs, Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, pieces};
-use crate::kernels::matmul::dots::Dots;
+use super::{Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, pieces};
+use crate::kernels::matmul::dots::{Dots, RowPtrs};
 use std::arch::x86_64::*;
 
 pub struct Q4_0;
@@ -81,6 +81,7 @@ unsafe fn low_high<const BYTES: usize, const AT: usize>(p: *const u8, blocks: us
 unsafe fn fifth_bits<const BYTES: usize, const AT: usize>(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces and bits of existing blocks.
     let (lo, hi) = nibbles(unsafe { pieces(p.add(AT + 4), BYTES, blocks) });
+    // SAFETY: the same.
     let bits = |i: usize| unsafe { u64::from(p.add(AT + BYTES * i.min(blocks - 1)).cast::<u32>().read_unaligned()) };
     // Bit `i` of a block's 32 is value `i`: low words make the first register's mask.
     let words = |v: u64| v & 0xffff | v >> 16 & 0xffff_0000;

@@ -1,7 +1,7 @@
 //! Few activation rows: the weights are read once, unpacked in registers, and never stored.
 
-use super::{BLOCKS, FEW, PAIR, ROWS, RowPtrs, STEP, Step, Weights, add_transposed, low_bits, q8_row};
-use crate::kernels::matmul::dots::Dots;
+use super::{BLOCKS, FEW, PAIR, STEP, Step, Weights, add_transposed, low_bits};
+use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
 use std::arch::x86_64::*;
 
 /// Weights are asked for as long before they are read as four rows take, which is where the walk

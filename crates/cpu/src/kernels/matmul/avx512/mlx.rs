@@ -4,8 +4,8 @@
 //! blocks take their scale and bias from group `32 * block / GROUP`. Eight-bit integers are
 //! unsigned; as in `Unpacked` 128 moves from them into the offset.
 
-use super::{RowPtrs, Step, Weights, block_lanes, low_bits, pieces, quarters};
-use crate::kernels::matmul::dots::Dots;
+use super::{Step, Weights, block_lanes, low_bits, pieces, quarters};
+use crate::kernels::matmul::dots::{Dots, RowPtrs};
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 

@@ -24,12 +24,10 @@ pub use float::{bf16, f16, f32, f32_any};
 pub use mlx::{Mlx4, Mlx8, SideBf16, SideF16, SideF32};
 pub use superblocks::*;
 
-use super::dots::Dots;
+use super::dots::{Dots, ROWS, RowPtrs};
 use akunu_plan::q8;
 use std::arch::x86_64::*;
 
-/// Weight rows walked together.
-pub const ROWS: usize = 4;
 /// Values of a step.
 pub const STEP: usize = 128;
 /// Blocks of a step.
@@ -38,33 +36,6 @@ pub const BLOCKS: usize = STEP / q8::BLOCK;
 pub const PAIR: usize = 2 * STEP;
 /// With up to this many activation rows weights are not unpacked to memory.
 pub const FEW: usize = 4;
-
-/// Where the bytes of four weight rows begin.
-#[derive(Clone, Copy)]
-pub struct RowPtrs {
-    pub data: [*const u8; ROWS],
-    pub scales: [*const u8; ROWS],
-    pub biases: [*const u8; ROWS],
-}
-
-impl RowPtrs {
-    /// Rows `n..n + 4` of the tile; past its end the last row stands in.
-    ///
-    /// # Safety
-    /// As [`Dots`] promises, with `n < d.cols`.
-    #[inline(always)]
-    pub unsafe fn new(d: &Dots, n: usize) -> Self {
-        let row = |r: usize| (n + r).min(d.cols - 1);
-        // Side planes may be null: their pointers are only used by formats that have them.
-        let side = |plane: *const u8, r: usize| plane.wrapping_add(row(r) * d.w_side_stride);
-        RowPtrs {
-            // SAFETY: a row of the tile.
-            data: std::array::from_fn(|r| unsafe { d.w.add(row(r) * d.w_stride) }),
-            scales: std::array::from_fn(|r| side(d.w_scales, r)),
-            biases: std::array::from_fn(|r| side(d.w_biases, r)),
-        }
-    }
-}
 
 /// 128 values of four weight rows.
 #[derive(Clone, Copy)]
@@ -125,19 +96,6 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
             2..=FEW => few::few(&w, d),
             _ => panel::panel(&w, d),
         }
-    }
-}
-
-/// Activation row `m`: int8 values, scales, group sums.
-///
-/// # Safety
-/// As [`Dots`] promises for int8 activations, with `m < d.rows`.
-#[inline(always)]
-unsafe fn q8_row(d: &Dots, m: usize) -> (*const u8, *const f32, *const f32) {
-    // SAFETY: the three runs of a row.
-    unsafe {
-        let row = d.x.add(m * d.x_stride);
-        (row, row.add(q8::scales_offset(d.k)).cast(), row.add(q8::sums_offset(d.k)).cast())
     }
 }
 

@@ -7,8 +7,8 @@
 //! activations, copied with 128 added; sums begin at what that adds, `-128 * Σ q`.
 //! Each chain of a row has its own running sum, kept in memory between panels.
 
-use super::{BLOCKS, PAIR, ROWS, RowPtrs, STEP, Weights, low_bits, q8_row, transposed};
-use crate::kernels::matmul::dots::Dots;
+use super::{BLOCKS, PAIR, STEP, Weights, low_bits, transposed};
+use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -50,7 +50,7 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
         let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1));
         unpack(w, &rows, s, n, k, blocks);
     };
-    // What remains does not depend on the format.
+    // SAFETY: the same contract. What remains does not depend on the format.
     unsafe {
         match (W::WIDE, W::OFFSETS) {
             (true, true) => tiles::<true, true>(&unpack, d),

@@ -6,8 +6,8 @@
 //! quarter `t` in lanes `4 * block + row`, and widened.
 
 use super::blocks::{IQ4_LEVELS, levels};
-use super::{RowPtrs, Step, Weights, broadcast, nibbles, quarters};
-use crate::kernels::matmul::dots::Dots;
+use super::{Step, Weights, broadcast, nibbles, quarters};
+use crate::kernels::matmul::dots::{Dots, RowPtrs};
 use std::arch::x86_64::*;
 
 pub struct Q2K;
@@ -313,7 +313,7 @@ fn join(low: __m512i, high: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn add_bit<const BIT: i8>(q: (__m512i, __m512i), p: *const u8, half: usize) -> (__m512i, __m512i) {
-    let bytes = |b: i64| b << 4 * half;
+    let bytes = |b: i64| b << (4 * half);
     let (a, b) = (bytes(0x0101_0101_0101_0101), bytes(0x0202_0202_0202_0202));
     let (c, d) = (bytes(0x0404_0404_0404_0404), bytes(0x0808_0808_0808_0808));
     let which = _mm512_setr_epi64(a, a, b, b, c, c, d, d);
