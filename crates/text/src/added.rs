@@ -1,7 +1,10 @@
 //! Tokens that are found in the text before anything else happens to it: special tokens and user-defined ones.
 
+use std::sync::OnceLock;
+
 use crate::error::Error;
 use crate::matcher::Matcher;
+use crate::pattern::{CharSet, ClassMap};
 
 /// A token that is matched as a whole.
 #[derive(Clone, Debug)]
@@ -68,8 +71,15 @@ impl AddedTokens {
     }
 }
 
+/// Whether `c` is part of a word, as regular expressions see it.
 fn is_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+    static WORD: OnceLock<ClassMap> = OnceLock::new();
+    let classes = WORD.get_or_init(|| {
+        // Cannot fail: one fixed class. Without it nothing is a word.
+        let set = CharSet::parse(r"\w", false).ok();
+        set.and_then(|set| ClassMap::new(&[set]).ok()).unwrap_or_else(ClassMap::trivial)
+    });
+    classes.in_set(classes.class_of(c) as usize, 0)
 }
 
 fn ends_in_word(text: &str) -> bool {

@@ -7,6 +7,7 @@ use crate::byte_level;
 use crate::error::{Error, excerpt};
 use crate::hash::{Arena, PairTable, TextTable};
 use crate::merge::{Pairs, Symbols};
+use crate::space_breaks::SpaceBreaks;
 use crate::vocab::{TokenKind, Vocab};
 
 /// No token.
@@ -29,6 +30,8 @@ pub(crate) struct Bpe {
     unit: Unit,
     /// A word that is a token is that token, whatever the merges would make of it.
     ignore_merges: bool,
+    /// Where words of characters may be cut. Not where whole words count, nor where unknown characters fuse across.
+    breaks: Option<SpaceBreaks>,
 }
 
 const UNTRIED: u8 = 0;
@@ -77,7 +80,11 @@ impl Bpe {
             }
         }
         let whole = (0..vocab.len()).map(|_| AtomicU8::new(UNTRIED)).collect();
-        Bpe { words, whole, merges, unit, ignore_merges }
+        let breaks = match &unit {
+            Unit::Chars { bytes: Some(_), .. } if !ignore_merges => Some(SpaceBreaks::new(vocab)),
+            _ => None,
+        };
+        Bpe { words, whole, merges, unit, ignore_merges, breaks }
     }
 
     /// The token of every byte in a byte-level vocabulary.
@@ -102,6 +109,14 @@ impl Bpe {
     }
 
     pub fn encode(&self, vocab: &Vocab, word: &str, symbols: &mut Symbols, out: &mut Vec<u32>) {
+        match &self.breaks {
+            Some(breaks) => breaks.split(word, |word| self.encode_word(vocab, word, symbols, out)),
+            None => self.encode_word(vocab, word, symbols, out),
+        }
+    }
+
+    #[inline]
+    fn encode_word(&self, vocab: &Vocab, word: &str, symbols: &mut Symbols, out: &mut Vec<u32>) {
         let Some(id) = self.words.get(arena(vocab, &self.unit), word.as_bytes()) else {
             self.merge(vocab, word, symbols);
             out.extend_from_slice(&symbols.ids);

@@ -1,5 +1,7 @@
 //! SentencePiece's precompiled character map: a double-array trie from byte sequences to replacement texts.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::error::Error;
 
 /// Real keys are under 20 bytes; a crafted trie may have cycles.
@@ -38,26 +40,26 @@ impl Charsmap {
         ((unit >> 10) << ((unit & (1 << 9)) >> 6)) as usize
     }
 
-    /// The longest key that `text` starts with: its length and the replacement's place.
-    fn longest_prefix(&self, text: &[u8]) -> Option<(usize, usize)> {
-        let mut found = None;
+    /// The keys that `text` starts with, shortest first: their lengths and their replacements' places.
+    fn prefixes(&self, text: &[u8]) -> impl Iterator<Item = (usize, usize)> {
         let mut node = Self::offset(self.unit(0));
-        for (i, &byte) in text.iter().take(MAX_KEY_BYTES).enumerate() {
-            if byte == 0 {
-                break;
+        let mut bytes = text.iter().take(MAX_KEY_BYTES).enumerate();
+        std::iter::from_fn(move || {
+            loop {
+                let (i, &byte) = bytes.next()?;
+                node ^= byte as usize;
+                let unit = self.unit(node);
+                // A value unit has bit 31 set and so never equals a label.
+                if byte == 0 || unit & (1 << 31 | 0xff) != u32::from(byte) {
+                    bytes = [].iter().take(0).enumerate();
+                    return None;
+                }
+                node ^= Self::offset(unit);
+                if unit >> 8 & 1 == 1 {
+                    return Some((i + 1, (self.unit(node) & !(1 << 31)) as usize));
+                }
             }
-            node ^= byte as usize;
-            let unit = self.unit(node);
-            // A value unit has bit 31 set and so never equals a label.
-            if unit & (1 << 31 | 0xff) != u32::from(byte) {
-                break;
-            }
-            node ^= Self::offset(unit);
-            if unit >> 8 & 1 == 1 {
-                found = Some((i + 1, (self.unit(node) & !(1 << 31)) as usize));
-            }
-        }
-        found
+        })
     }
 
     fn replacement(&self, at: usize) -> &str {
@@ -67,11 +69,12 @@ impl Charsmap {
         std::str::from_utf8(&tail[..end]).unwrap_or_default()
     }
 
+    /// As SentencePiece does: from left to right, the longest key wins.
     pub fn apply(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
-            let used = match self.longest_prefix(rest.as_bytes()) {
+            let used = match self.prefixes(rest.as_bytes()).last() {
                 Some((length, at)) if rest.is_char_boundary(length) => {
                     out.push_str(self.replacement(at));
                     length
@@ -82,6 +85,27 @@ impl Charsmap {
                 }
             };
             rest = &rest[used..];
+        }
+        out
+    }
+
+    /// As HF's library does: a short grapheme is looked up whole, then its characters one by one, and the first key
+    /// that fits replaces all that was looked up.
+    pub fn apply_to_graphemes(&self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        for grapheme in text.graphemes(true) {
+            if grapheme.len() < 6
+                && let Some((_, at)) = self.prefixes(grapheme.as_bytes()).next()
+            {
+                out.push_str(self.replacement(at));
+                continue;
+            }
+            for (start, c) in grapheme.char_indices() {
+                match self.prefixes(&grapheme.as_bytes()[start..start + c.len_utf8()]).next() {
+                    Some((_, at)) => out.push_str(self.replacement(at)),
+                    None => out.push(c),
+                }
+            }
         }
         out
     }

@@ -14,7 +14,7 @@ use crate::spm::Spm;
 use crate::tokenizer::{Decode, Inner, Model, Roles, Tokenizer};
 use crate::unigram::Unigram;
 use crate::vocab::{Entry, TokenKind, Vocab, byte_token};
-use crate::wordpiece::WordPiece;
+use crate::wordpiece::{WordPiece, clean_up};
 
 /// The `tokenizer.ggml.*` keys of a GGUF file.
 #[derive(Clone, Debug, Default)]
@@ -118,7 +118,10 @@ impl GgufVocab<'_> {
             TokenKind::Normal | TokenKind::Unused if byte_level => {
                 Ok(byte_level::decode(entry.text).unwrap_or_else(|| entry.text.as_bytes().to_vec()))
             }
-            TokenKind::Normal | TokenKind::Unused => Ok(entry.text.replace('▁', " ").into_bytes()),
+            TokenKind::Normal | TokenKind::Unused => {
+                let text = entry.text.replace('▁', " ");
+                Ok(if self.model == "bert" { clean_up(&text) } else { text }.into_bytes())
+            }
             _ => Ok(entry.text.as_bytes().to_vec()),
         })
     }
@@ -199,7 +202,7 @@ impl GgufVocab<'_> {
         }
         normalizers.push(Normalizer::Replace(Pattern::new(" ")?, "▁".to_owned()));
         let (before, after) = self.around(bos, eos, true, false, false)?;
-        let decode = Decode { strip_leading_space: prefix, clean_up: false };
+        let decode = Decode { strip_leading_space: prefix };
         let roles = Roles { bos, eos, unknown, ..Roles::default() };
         self.finish(vocab, Parts { model, normalizers, steps: Vec::new(), before, after, decode, roles })
     }
@@ -220,7 +223,7 @@ impl GgufVocab<'_> {
             steps: bert_steps()?,
             before: vec![cls],
             after: vec![separator],
-            decode: Decode { strip_leading_space: true, clean_up: true },
+            decode: Decode { strip_leading_space: true },
             roles: Roles { bos: Some(cls), eos: Some(separator), unknown: Some(unknown), ..Roles::default() },
         };
         self.finish(vocab, parts)
@@ -244,7 +247,7 @@ impl GgufVocab<'_> {
         }
         normalizers.push(Normalizer::Spaces { prefix, merge: self.remove_extra_whitespaces.unwrap_or(false) });
         let (before, after) = self.around(bos, eos, false, true, false)?;
-        let decode = Decode { strip_leading_space: prefix, clean_up: false };
+        let decode = Decode { strip_leading_space: prefix };
         let roles = Roles { bos, eos, unknown: Some(unknown), ..Roles::default() };
         self.finish(vocab, Parts { model, normalizers, steps: Vec::new(), before, after, decode, roles })
     }
@@ -292,10 +295,15 @@ impl GgufVocab<'_> {
             let lstrip = text == "<mask>" || text == "[MASK]" && self.pre == Some("modern-bert");
             added.push(Added { id: id as u32, text: text.to_owned(), special, lstrip, rstrip, single_word: false });
         }
+        // Runs of spaces are tokens; a run that has a literal `▁` in it is one only after spaces are written so.
+        let spaces = |token: &&Added| self.model == "llama" && !token.special && token.text.bytes().all(|b| b == b' ');
+        let runs =
+            added.iter().filter(spaces).map(|token| Added { text: token.text.replace(' ', "▁"), ..token.clone() });
+        let runs: Vec<Added> = runs.filter(|token| token.text.len() > '▁'.len_utf8()).collect();
         Ok(Inner {
             vocab,
             added: AddedTokens::new(added)?,
-            added_normalized: AddedTokens::new(Vec::new())?,
+            added_normalized: AddedTokens::new(runs)?,
             normalizers: parts.normalizers,
             steps: parts.steps,
             model: parts.model,
@@ -307,10 +315,13 @@ impl GgufVocab<'_> {
     }
 }
 
+/// Punctuation as HF's library knows it: its tables are of Unicode 8.
+pub(crate) const BERT_PUNCTUATION: &str = r"[!-/:-@\[-`{-~[\p{P}&&\p{Age=8.0}]]";
+
 /// BERT's words: what white space separates, every punctuation mark on its own.
 pub(crate) fn bert_steps() -> Result<Vec<Step>, Error> {
     Ok(vec![
         Step::Split { pattern: Pattern::new(r"\s+")?, behavior: Behavior::Removed, invert: false },
-        Step::pattern(r"[\p{P}!-/:-@\[-`{-~]")?,
+        Step::pattern(BERT_PUNCTUATION)?,
     ])
 }

@@ -34,8 +34,10 @@ pub(crate) enum Normalizer {
     },
     /// SentencePiece's cleaning of control characters.
     Nmt,
-    /// SentencePiece's own table.
+    /// SentencePiece's own table, read as SentencePiece does.
     Charsmap(Charsmap),
+    /// The same, read as HF's library does.
+    GraphemeCharsmap(Charsmap),
     /// SentencePiece's treatment of spaces around and between words, in GGUF `t5` vocabularies.
     Spaces {
         prefix: bool,
@@ -83,6 +85,7 @@ impl Normalizer {
             }
             Normalizer::Nmt => Some(text.chars().filter_map(nmt).collect()),
             Normalizer::Charsmap(map) => Some(map.apply(text)),
+            Normalizer::GraphemeCharsmap(map) => Some(map.apply_to_graphemes(text)),
             Normalizer::Spaces { prefix, merge } => Some(spaces(text, *prefix, *merge)),
         }
     }
@@ -109,14 +112,15 @@ fn replace(pattern: &Pattern, with: &str, text: &str) -> Option<String> {
     })
 }
 
-/// Which properties of a character BERT's rules ask for.
+/// Which properties of a character BERT's rules ask for, by the tables of HF's library: Unicode 8.
 struct BertClasses(ClassMap);
 
 impl BertClasses {
     fn get() -> &'static BertClasses {
         static CLASSES: OnceLock<BertClasses> = OnceLock::new();
         CLASSES.get_or_init(|| {
-            let sets = [r"[\p{Cc}\p{Cf}\p{Cn}\p{Co}]", r"\p{Mn}"].map(|class| CharSet::parse(class, false).ok());
+            let sets = [r"[[\p{Cc}\p{Cf}\p{Co}]&&\p{Age=8.0}]", r"[\p{Mn}&&\p{Age=8.0}]"]
+                .map(|class| CharSet::parse(class, false).ok());
             let sets: Vec<CharSet> = sets.into_iter().flatten().collect();
             // Cannot fail: two fixed classes. Without them nothing is dropped.
             BertClasses(ClassMap::new(&sets).unwrap_or_else(|_| ClassMap::trivial()))

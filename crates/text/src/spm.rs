@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::error::Error;
 use crate::merge::{Pairs, Symbols};
+use crate::space_breaks::SpaceBreaks;
 use crate::vocab::Vocab;
 
 pub(crate) struct Spm {
@@ -15,6 +16,7 @@ pub(crate) struct Spm {
     /// `<0x00>` to `<0xFF>`; `None` where the vocabulary lacks some.
     bytes: Box<[Option<u32>; 256]>,
     unknown: Option<u32>,
+    breaks: SpaceBreaks,
 }
 
 /// The merge rule over one text.
@@ -58,10 +60,14 @@ impl Spm {
         }
         let longest = (0..vocab.len() as u32).filter_map(|id| vocab.text(id)).map(str::len).max().unwrap_or(0);
         let bytes = Box::new(std::array::from_fn(|byte| vocab.id(format!("<0x{byte:02X}>").as_bytes())));
-        Ok(Spm { ranks, longest, bytes, unknown })
+        Ok(Spm { ranks, longest, bytes, unknown, breaks: SpaceBreaks::new(vocab) })
     }
 
     pub fn encode(&self, vocab: &Vocab, text: &str, symbols: &mut Symbols, out: &mut Vec<u32>) {
+        self.breaks.split(text, |word| self.encode_word(vocab, word, symbols, out));
+    }
+
+    fn encode_word(&self, vocab: &Vocab, text: &str, symbols: &mut Symbols, out: &mut Vec<u32>) {
         symbols.clear();
         let mut buffer = [0; 4];
         for (start, c) in text.char_indices() {

@@ -37,8 +37,6 @@ pub(crate) enum Model {
 pub(crate) struct Decode {
     /// Encoding puts a space before the text: take it away again.
     pub strip_leading_space: bool,
-    /// Remove the spaces that WordPiece leaves before punctuation.
-    pub clean_up: bool,
 }
 
 /// The tokens with a role.
@@ -112,7 +110,7 @@ impl Tokenizer {
             stream.push_to(id, &mut text);
         }
         stream.flush_to(&mut text);
-        if self.inner.decode.clean_up { clean_up(&text) } else { text }
+        text
     }
 
     /// Turns ids into text one at a time, from the start of a text. Special tokens are skipped.
@@ -214,20 +212,4 @@ impl Inner {
             Model::Unigram(model) => model.encode(word, out),
         }
     }
-}
-
-fn clean_up(text: &str) -> String {
-    const REPLACEMENTS: [(&str, &str); 10] = [
-        (" .", "."),
-        (" ?", "?"),
-        (" !", "!"),
-        (" ,", ","),
-        (" ' ", "'"),
-        (" n't", "n't"),
-        (" 'm", "'m"),
-        (" 's", "'s"),
-        (" 've", "'ve"),
-        (" 're", "'re"),
-    ];
-    REPLACEMENTS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }

@@ -43,7 +43,7 @@ impl Unigram {
                 lowest = lowest.min(score);
             }
             let Some(text) = vocab.text(id).filter(|t| !t.is_empty()) else { continue };
-            if !matches!(kind, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused) {
+            if kind.is_special() {
                 continue;
             }
             if text.len() > MAX_UNIGRAM_BYTES {

@@ -30,7 +30,8 @@ impl WordPiece {
             let end = word.len().min(word.floor_char_boundary(at + self.longest));
             key.push_str(&word[at..end]);
             let found = loop {
-                if key.len() == prefix {
+                // Inside a word, what looks like the start of one is a character that happens to be the mark.
+                if key.len() == prefix || at > 0 && !self.start.is_empty() && key.starts_with(&self.start) {
                     break None;
                 }
                 if let Some(id) = vocab.id(key.as_bytes()) {
@@ -51,4 +52,21 @@ impl WordPiece {
             }
         }
     }
+}
+
+/// A token's text without the space that no one writes before it.
+pub(crate) fn clean_up(text: &str) -> String {
+    const REPLACEMENTS: [(&str, &str); 10] = [
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ];
+    REPLACEMENTS.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }

@@ -7,6 +7,7 @@ use crate::error::{Error, excerpt};
 use crate::hf::{kind, malformed};
 use crate::tokenizer::Decode;
 use crate::vocab::{Entry, TokenKind};
+use crate::wordpiece::clean_up;
 
 #[derive(Default)]
 pub(super) struct Decoder {
@@ -110,10 +111,10 @@ impl Decoder {
                 None => format!(" {text}"),
             };
         }
-        text.into_bytes()
+        if self.clean_up { clean_up(&text) } else { text }.into_bytes()
     }
 
     pub fn decode(&self) -> Decode {
-        Decode { strip_leading_space: self.strip_leading_space, clean_up: self.clean_up }
+        Decode { strip_leading_space: self.strip_leading_space }
     }
 }

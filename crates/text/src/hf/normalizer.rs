@@ -46,7 +46,7 @@ pub(super) fn read(value: Option<&Value>, steps: &mut Vec<Normalizer>) -> Result
         "Precompiled" => {
             let blob =
                 base64(text("precompiled_charsmap")?).ok_or_else(|| malformed("a character map is not base64"))?;
-            Normalizer::Charsmap(Charsmap::new(&blob)?)
+            Normalizer::GraphemeCharsmap(Charsmap::new(&blob)?)
         }
         other => return Err(Error::Unsupported(format!("the normalizer {:?}", excerpt(other)))),
     });

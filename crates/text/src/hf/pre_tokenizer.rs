@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::{Error, excerpt};
-use crate::gguf::bert_steps;
+use crate::gguf::{BERT_PUNCTUATION, bert_steps};
 use crate::hf::{kind, malformed};
 use crate::pattern::Pattern;
 use crate::pre_names::GPT2;
@@ -64,7 +64,7 @@ pub(super) fn read(value: Option<&Value>, steps: &mut Vec<Step>) -> Result<bool,
             steps.push(Step::Split { pattern, behavior: Behavior::Isolated, invert: false });
         }
         "Punctuation" => {
-            let pattern = Pattern::new(r"[\p{P}!-/:-@\[-`{-~]")?;
+            let pattern = Pattern::new(BERT_PUNCTUATION)?;
             let behavior = if value.get("behavior").is_some() { behavior(value)? } else { Behavior::Isolated };
             steps.push(Step::Split { pattern, behavior, invert: false });
         }
