@@ -1,9 +1,9 @@
 //! Matrix products: dot-product tiles per weight format, and the product around them.
 
 #[cfg(target_arch = "x86_64")]
-mod avx512;
-#[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 pub mod dots;
 #[cfg(test)]
 mod dots_tests;
