@@ -122,6 +122,8 @@ impl GgufVocab<'_> {
                 let text = entry.text.replace('▁', " ");
                 Ok(if self.model == "bert" { clean_up(&text) } else { text }.into_bytes())
             }
+            // In BERT every token that is not inside a word stands apart.
+            _ if self.model == "bert" => Ok(format!(" {}", entry.text).into_bytes()),
             _ => Ok(entry.text.as_bytes().to_vec()),
         })
     }

@@ -90,7 +90,10 @@ fn gguf_vocab(metadata: &Gguf) -> Result<GgufVocab<'_>, Error> {
     };
     let id = |key: &'static str, what: &'static str| -> Result<Option<u32>, Error> {
         // Some writers put -1, or its unsigned twin, for "none".
-        let Some(id) = metadata.get(key).and(metadata.u64(key).ok().flatten()) else { return Ok(None) };
+        if matches!(metadata.get(key), Some(akunu_formats::gguf::Value::I64(-1))) {
+            return Ok(None);
+        }
+        let Some(id) = metadata.u64(key)? else { return Ok(None) };
         if id == u64::from(u32::MAX) || id == u64::MAX {
             return Ok(None);
         }

@@ -1,5 +1,6 @@
 //! Token ids to text one at a time, never emitting half a character.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::tokenizer::Inner;
@@ -71,6 +72,12 @@ impl Detokenizer {
             text.push(char::REPLACEMENT_CHARACTER);
             self.pending.clear();
         }
+    }
+}
+
+impl fmt::Debug for Detokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Detokenizer").field("pending", &self.pending).finish_non_exhaustive()
     }
 }
 

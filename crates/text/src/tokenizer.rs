@@ -1,6 +1,7 @@
 //! The tokenizer: text to token ids and back.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::added::{AddedTokens, Fragment};
@@ -180,6 +181,12 @@ impl Tokenizer {
     /// The tokens after which generation stops: EOS, and the ends of turns that the vocabulary has.
     pub fn end_of_generation(&self) -> &[u32] {
         &self.inner.roles.end_of_generation
+    }
+}
+
+impl fmt::Debug for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokenizer").field("vocab_size", &self.vocab_size()).finish_non_exhaustive()
     }
 }
 

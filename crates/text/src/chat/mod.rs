@@ -7,6 +7,7 @@ mod expression;
 mod python;
 mod source;
 
+use std::fmt;
 use std::sync::Arc;
 
 use minijinja::value::Value as Dynamic;
@@ -69,6 +70,12 @@ impl ChatTemplate {
         let context: Dynamic = context.into_iter().collect();
         let template = self.environment.get_template(NAME).map_err(|error| failure(&error))?;
         template.render(context).map_err(|error| failure(&error))
+    }
+}
+
+impl fmt::Debug for ChatTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatTemplate").field("source", &self.source).finish_non_exhaustive()
     }
 }
 
