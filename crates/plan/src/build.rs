@@ -117,12 +117,7 @@ impl<'a> Builder<'a> {
         let frequencies = self.constant(&rope.frequencies);
         let y = self.buffer("angles", Per::Row, rope.frequencies.len() * 2);
         let params = RopeAnglesParams { pairs: rope.frequencies.len() as u32, magnitude: rope.magnitude };
-        self.op(
-            OpKind::RopeAngles,
-            Per::Row,
-            &[Arg::Vector(frequencies), Arg::Buffer(y)],
-            Params::RopeAngles(params),
-        );
+        self.op(OpKind::RopeAngles, Per::Row, &[Arg::Vector(frequencies), Arg::Buffer(y)], Params::RopeAngles(params));
         y
     }
 
@@ -383,11 +378,8 @@ impl<'a> Builder<'a> {
 /// One group per window that layers have, in order of first appearance.
 fn kv_groups(model: &Model, kv: DType) -> Result<Vec<KvGroup>, BuildError> {
     let c = &model.config;
-    let row_bytes = kv.row_bytes(c.head_dim).ok_or(BuildError::KvHead {
-        kv,
-        head_dim: c.head_dim,
-        block: kv.format().block,
-    })?;
+    let row_bytes =
+        kv.row_bytes(c.head_dim).ok_or(BuildError::KvHead { kv, head_dim: c.head_dim, block: kv.format().block })?;
     let layer_bytes = 2 * c.kv_heads * KV_BLOCK * row_bytes;
     let mut groups: Vec<KvGroup> = Vec::new();
     for layer in &c.layers {

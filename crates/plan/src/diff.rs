@@ -60,8 +60,7 @@ pub fn diff(
             let buffer = program.buffer(*id);
             let count = buffer.width * if buffer.per == Per::Row { rows } else { outputs };
             let relative = relative(&a.read(*id)[..count], &b.read(*id)[..count]);
-            // Not `>`: a NaN differs too.
-            if !(relative <= tolerance) {
+            if relative.is_nan() || relative > tolerance {
                 let op_name = op.kind.spec().name;
                 return Some(Difference { index, op: op_name, layer: op.layer, buffer: buffer.name, relative });
             }

@@ -151,7 +151,8 @@ fn gated_pair(program: &Program, index: usize) -> Option<(usize, usize)> {
     let gate = producer(slots::gated_activation::X)?;
     let up = producer(slots::gated_activation::U)?;
     let (g, u) = (&program.ops[gate], &program.ops[up]);
-    (g.params == u.params && g.args[slots::matmul::X] == u.args[slots::matmul::X]).then_some((gate, up))
+    let plain = matches!(g.params, Params::MatMul(p) if p.activation == 0 && p.scale == 1.0 && p.soft_cap == 0.0);
+    (plain && g.params == u.params && g.args[slots::matmul::X] == u.args[slots::matmul::X]).then_some((gate, up))
 }
 
 /// `Quantize` into the op before it, where nobody needs the f32 result.

@@ -136,15 +136,15 @@ impl<'a> StepVars<'a> {
 
     pub fn table(&self, group: usize, sequence: usize) -> &[u32] {
         let h = self.header();
-        let at = h.tables_offset as usize / 4
-            + (group * h.table_sequences as usize + sequence) * h.table_blocks as usize;
+        let at =
+            h.tables_offset as usize / 4 + (group * h.table_sequences as usize + sequence) * h.table_blocks as usize;
         &self.words[at..at + h.table_blocks as usize]
     }
 
     pub fn table_mut(&mut self, group: usize, sequence: usize) -> &mut [u32] {
         let h = self.header();
-        let at = h.tables_offset as usize / 4
-            + (group * h.table_sequences as usize + sequence) * h.table_blocks as usize;
+        let at =
+            h.tables_offset as usize / 4 + (group * h.table_sequences as usize + sequence) * h.table_blocks as usize;
         &mut self.words[at..at + h.table_blocks as usize]
     }
 

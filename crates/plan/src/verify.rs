@@ -50,10 +50,11 @@ fn check_slots(program: &Program, op: &Op, written: &mut [bool]) -> Result<(), S
         if !fits {
             return Err(format!("{name} holds {arg:?}, not {:?}", want.holds));
         }
-        if let Arg::Buffer(id) = arg {
-            if want.used != Use::Write && !written[id.0 as usize] {
-                return Err(format!("{name} is read before anything wrote it"));
-            }
+        if let Arg::Buffer(id) = arg
+            && want.used != Use::Write
+            && !written[id.0 as usize]
+        {
+            return Err(format!("{name} is read before anything wrote it"));
         }
     }
     for (arg, want) in op.args.iter().zip(spec.slots) {
@@ -100,9 +101,10 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             weight(slots::embed::TABLE, p.vocab as usize, p.dim as usize, p.dtype)?;
             same(slots::embed::Y, p.dim as usize)
         }
-        (OpKind::RopeAngles, Params::RopeAngles(p)) => {
-            widths(&[(slots::rope_angles::FREQUENCIES, p.pairs as usize), (slots::rope_angles::Y, 2 * p.pairs as usize)])
-        }
+        (OpKind::RopeAngles, Params::RopeAngles(p)) => widths(&[
+            (slots::rope_angles::FREQUENCIES, p.pairs as usize),
+            (slots::rope_angles::Y, 2 * p.pairs as usize),
+        ]),
         (OpKind::Norm, Params::Norm(p)) => {
             let dim = p.dim as usize;
             use slots::norm::*;

@@ -105,10 +105,31 @@ fn the_verifier_refuses_broken_programs() {
         ("operand beyond the slots", Box::new(move |p| p.ops[norm].args[7] = Arg::Kv(0))),
         ("buffer that is not there", Box::new(move |p| p.ops[norm].args[slots::norm::X] = Arg::Buffer(BufferId(9999)))),
         ("read before written", Box::new(move |p| p.ops.swap(norm, matmul))),
-        ("wrong width", Box::new(move |p| if let Params::Norm(n) = &mut p.ops[norm].params { n.dim += 1 })),
-        ("wrong weight shape", Box::new(move |p| if let Params::MatMul(m) = &mut p.ops[matmul].params { m.k += 32 })),
+        (
+            "wrong width",
+            Box::new(move |p| {
+                if let Params::Norm(n) = &mut p.ops[norm].params {
+                    n.dim += 1
+                }
+            }),
+        ),
+        (
+            "wrong weight shape",
+            Box::new(move |p| {
+                if let Params::MatMul(m) = &mut p.ops[matmul].params {
+                    m.k += 32
+                }
+            }),
+        ),
         ("parameters of another op", Box::new(move |p| p.ops[norm].params = p.ops[matmul].params)),
-        ("heads that do not divide", Box::new(move |p| if let Params::Heads(h) = &mut p.ops[heads].params { h.kv_heads = 3 })),
+        (
+            "heads that do not divide",
+            Box::new(move |p| {
+                if let Params::Heads(h) = &mut p.ops[heads].params {
+                    h.kv_heads = 3
+                }
+            }),
+        ),
         ("arena too small", Box::new(|p| p.arena_bytes = 64)),
         ("buffers on top of each other", Box::new(|p| p.buffers.iter_mut().for_each(|b| b.offset = 0))),
     ];
