@@ -166,8 +166,8 @@ impl Engine {
         let files: Vec<FileBytes> =
             (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
         let bounds: Vec<_> = built.iter().map(|(_, bound)| bound).collect();
-        let memory = Memory::new(MemoryPlan { programs: &bounds, steps, kv: &pools, files })
-            .map_err(akunu_cpu::Error::from)?;
+        let memory =
+            Memory::new(MemoryPlan { programs: &bounds, steps, kv: &pools, files }).map_err(akunu_cpu::Error::from)?;
         let classes = built
             .into_iter()
             .map(|(program, bound)| {

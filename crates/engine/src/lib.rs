@@ -28,7 +28,7 @@ pub mod synth;
 
 pub use akunu_arch as arch;
 pub use akunu_cpu as cpu;
-pub use akunu_dtype::{DType, FORMATS};
+pub use akunu_dtype::{self as dtype, DType, FORMATS};
 pub use akunu_formats as formats;
 pub use akunu_plan as plan;
 pub use akunu_text as text;

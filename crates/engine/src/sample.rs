@@ -21,15 +21,7 @@ pub struct SamplingOptions {
 
 impl Default for SamplingOptions {
     fn default() -> Self {
-        Self {
-            temperature: 0.0,
-            top_k: 40,
-            top_p: 0.95,
-            min_p: 0.05,
-            repeat_penalty: 1.0,
-            repeat_last: 64,
-            seed: 0,
-        }
+        Self { temperature: 0.0, top_k: 40, top_p: 0.95, min_p: 0.05, repeat_penalty: 1.0, repeat_last: 64, seed: 0 }
     }
 }
 
@@ -64,7 +56,9 @@ impl Sampler {
             let recent = &recent[recent.len().saturating_sub(o.repeat_last)..];
             for (i, &token) in recent.iter().enumerate() {
                 // Once per token, however often it came.
-                if !recent[..i].contains(&token) && let Some(l) = self.penalized.get_mut(token as usize) {
+                if !recent[..i].contains(&token)
+                    && let Some(l) = self.penalized.get_mut(token as usize)
+                {
                     *l = if *l > 0.0 { *l / o.repeat_penalty } else { *l * o.repeat_penalty };
                 }
             }

@@ -1,5 +1,6 @@
 //! The CPU backend against the reference executor, op by op, for every family and level.
 
+use akunu::DType;
 use akunu::arch::Model;
 use akunu::cpu::{Cpu, FileBytes, KvPool, Level, Memory, MemoryPlan, Options, Ready};
 use akunu::formats::ModelFile;
@@ -7,7 +8,6 @@ use akunu::plan::diff::{Stepper, diff};
 use akunu::plan::program::{BufferId, Program, Store};
 use akunu::plan::reference::Reference;
 use akunu::plan::{Addr, BuildOptions, Region, RowVars, StepLayout, StepVars, build, q8};
-use akunu::DType;
 use akunu_testkit::fixtures;
 use std::sync::Arc;
 
@@ -97,7 +97,8 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
                 let kv: Vec<_> =
                     program.kv_groups.iter().map(|g| KvPool { block_bytes: g.block_bytes, blocks: 4 }).collect();
                 let files = (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
-                let mut memory = Memory::new(MemoryPlan { programs: &[&bound], steps: layout, kv: &kv, files }).unwrap();
+                let mut memory =
+                    Memory::new(MemoryPlan { programs: &[&bound], steps: layout, kv: &kv, files }).unwrap();
                 fill(memory.step_vars(), program.kv_groups.len());
                 let ready = cpu.ready(bound, ROWS, OUTPUTS, &memory).unwrap();
                 let mut backend = CpuStepper { cpu, memory, ready, program: &program };

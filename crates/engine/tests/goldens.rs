@@ -118,9 +118,7 @@ fn mlx_models_point_where_the_oracle_points() {
             for case in cases(&golden) {
                 let ours = logits(&mut engine, &golden, case);
                 let worst = worst_cosine(&ours, &golden.f32(&format!("logits.{case}")), engine.vocab());
-                failures.check(worst >= 0.9995, || {
-                    format!("{} case {case}, {way:?}: cosine {worst:.6}", name(&dir))
-                });
+                failures.check(worst >= 0.9995, || format!("{} case {case}, {way:?}: cosine {worst:.6}", name(&dir)));
             }
         }
     }
