@@ -118,7 +118,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Answers `text`. `each` first gets the prompt's end, which may open a thinking block, then the answer as it comes.
+    /// Answers `text`. `each` first gets the prompt, whose end may open a thinking block, then the answer as it comes.
     pub fn answer(
         &mut self,
         text: &str,

@@ -9,7 +9,8 @@ pub fn markdown(tree: Command) -> String {
     let mut tree = tree;
     tree.build();
     let mut text = String::from(
-        "<!-- Generated from the flag table; after changing that: AKUNU_BLESS=1 cargo test -p akunu-cli manual -->\n\n# akunu\n\n",
+        "<!-- Generated from the flag table; after changing that: AKUNU_BLESS=1 cargo test -p akunu-cli manual -->\n\n\
+         # akunu\n\n",
     );
     section(&mut text, &tree, None);
     // Writing to a string cannot fail.

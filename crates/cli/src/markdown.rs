@@ -171,7 +171,8 @@ impl Painter {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "<think>\nhm, **x**\n</think>\n# Title\nSome **bold** and `code` *it*.\n\n```rust\nlet a = \"**\";\n```\n1 < 2 `open\nend";
+    const TEXT: &str = "<think>\nhm, **x**\n</think>\n# Title\nSome **bold** and `code` *it*.\n\n\
+                        ```rust\nlet a = \"**\";\n```\n1 < 2 `open\nend";
 
     fn painted(text: &str, step: usize) -> String {
         let mut painter = Painter::new(true, false);

@@ -16,6 +16,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let features = machine::features();
     let caches = machine::caches();
+    let cache = |(name, bytes): &(String, u64)| json!({ "name": name, "bytes": bytes });
     let mut out = terminal::out();
     if matches.get_flag("json") {
         let value = json!({
@@ -27,7 +28,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
                 "level": level.name(),
                 "highest_level": Level::detect().name(),
                 "features": features,
-                "caches": caches.iter().map(|(name, bytes)| json!({ "name": name, "bytes": bytes })).collect::<Vec<_>>(),
+                "caches": caches.iter().map(cache).collect::<Vec<_>>(),
                 "memory": machine::total_memory(),
             }],
         });

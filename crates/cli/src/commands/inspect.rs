@@ -9,7 +9,7 @@ use akunu::cpu::Cpu;
 use akunu::formats::gguf::Value as GgufValue;
 use akunu::formats::{Container, Metadata, ModelFile};
 use akunu::plan::{BuildOptions, KV_BLOCK, Program, build};
-use akunu::text::Tokenizer;
+use akunu::text::{ChatTemplate, Tokenizer};
 use akunu::{Activations, DType};
 use anyhow::Result;
 use clap::ArgMatches;
@@ -141,6 +141,11 @@ fn print_summary(
     match Tokenizer::from_model_file(file) {
         Ok(tokenizer) => fact("tokenizer", format!("{} tokens", tokenizer.vocab_size())),
         Err(error) => fact("tokenizer", format!("none: {}", crate::failure::one_line(&error.to_string()))),
+    }
+    match ChatTemplate::from_model_file(file) {
+        Ok(template) => fact("chat template", format!("{} characters", template.source().chars().count())),
+        Err(akunu::text::Error::NoChatTemplate) => fact("chat template", "none".to_owned()),
+        Err(error) => fact("chat template", crate::failure::one_line(&error.to_string())),
     }
     facts.print(out)?;
     let mut table = Table::new(&["format", ">tensors", ">values", ">bytes", ">bits a value"]);

@@ -33,7 +33,8 @@ fn list(hub: &Hub, matches: &ArgMatches) -> Result<()> {
     let listed = hub.list();
     if matches.get_flag("json") {
         let models = listed.iter().map(|m| {
-            json!({ "name": m.name, "about": m.about, "bytes": m.bytes, "path": m.path.as_ref().map(|p| p.display().to_string()) })
+            let path = m.path.as_ref().map(|p| p.display().to_string());
+            json!({ "name": m.name, "about": m.about, "bytes": m.bytes, "path": path })
         });
         writeln!(
             out,

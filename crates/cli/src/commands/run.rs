@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use akunu::text::Encode;
 use akunu::{Engine, Finish, GenerateOptions};
@@ -16,7 +17,7 @@ use crate::failure::failure;
 use crate::generation::{Ended, answer};
 use crate::interrupt::{self, Interrupt};
 use crate::source::{EMBEDDED, Source};
-use crate::{input, loading, templates, terminal};
+use crate::{input, loading, templates, terminal, units};
 
 /// What the embedded model continues where nobody says.
 const OPENER: &str = "Once upon a time";
@@ -36,7 +37,20 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     };
     let load = loading::load_options(matches);
     let chunk = load.chunk;
+    let start = Instant::now();
     let mut engine = source.load(load)?;
+    if matches.get_flag("verbose") {
+        let (loaded, cpu) = (units::time(start.elapsed().as_secs_f64()), engine.cpu());
+        writeln!(
+            terminal::err(),
+            "{} loaded in {loaded}: cpu/{}, {} threads, context {}, seed {}",
+            source.name(),
+            cpu.level(),
+            cpu.threads(),
+            engine.context(),
+            options.sampling.seed,
+        )?;
+    }
     let ids = ids(matches, &engine, &prompt.text)?;
     let mut sequence = engine.sequence();
 

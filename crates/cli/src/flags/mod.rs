@@ -15,9 +15,9 @@ pub fn tree() -> Command {
         .about("Run language models locally.")
         .long_about(
             "Run language models locally: complete, chat, measure, convert.\n\n\
-             A MODEL is a GGUF file, a directory with config.json and safetensors (Hugging Face or MLX), a short name \
-             from `akunu models list`, or `embedded`: a small story teller inside this binary, which is also what you \
-             get where MODEL is left out.",
+             A MODEL is a GGUF file, a directory with config.json and safetensors (Hugging Face or MLX), a short \
+             name from `akunu models list`, or `embedded`: a small story teller inside this binary, which is also \
+             what you get where MODEL is left out.",
         )
         .after_long_help(
             "Environment:\n  \
@@ -125,14 +125,29 @@ fn bench() -> Command {
     Command::new("bench")
         .about("Measure the speed of a model")
         .long_about(
-            "Measure the speed of a model: prefill of --prompt tokens and decoding of --gen tokens, both behind --depth \
-             tokens that are already in the KV cache. Token ids are pseudo-random and the same in every run. The result \
-             is the median of the repetitions, after one that does not count.",
+            "Measure the speed of a model: prefill of --prompt tokens and decoding of --gen tokens, both behind \
+             --depth tokens that are already in the KV cache. Token ids are pseudo-random and the same in every run. \
+             The result is the median of the repetitions, after one that does not count.",
         )
         .arg(model())
-        .arg(option("prompt", "N", "Tokens to prefill; 0 leaves it out").short('p').value_parser(value_parser!(usize)).default_value("512"))
-        .arg(option("gen", "N", "Tokens to decode; 0 leaves it out").short('g').value_parser(value_parser!(usize)).default_value("128"))
-        .arg(option("depth", "N", "Tokens in the KV cache before either").short('d').value_parser(value_parser!(usize)).default_value("0"))
+        .arg(
+            option("prompt", "N", "Tokens to prefill; 0 leaves it out")
+                .short('p')
+                .value_parser(value_parser!(usize))
+                .default_value("512"),
+        )
+        .arg(
+            option("gen", "N", "Tokens to decode; 0 leaves it out")
+                .short('g')
+                .value_parser(value_parser!(usize))
+                .default_value("128"),
+        )
+        .arg(
+            option("depth", "N", "Tokens in the KV cache before either")
+                .short('d')
+                .value_parser(value_parser!(usize))
+                .default_value("0"),
+        )
         .arg(option("repeat", "N", "Repetitions").short('r').value_parser(values::count).default_value("5"))
         .arg(flag("ops", "Also print every op of a decode step with its time and bandwidth"))
         .arg(shared::threads())
@@ -177,13 +192,20 @@ fn perplexity() -> Command {
     Command::new("perplexity")
         .about("Measure how well a model predicts a text")
         .long_about(
-            "Measure how well a model predicts a text. The text is cut into windows of --context tokens that do not overlap, \
-             each beginning with the model's BOS token where it has one; the second half of every window is scored, so that each \
-             prediction sees at least half a window. The result is exp of the mean negative log-likelihood, which is also \
-             llama.cpp's definition.",
+            "Measure how well a model predicts a text. The text is cut into windows of --context tokens that do not \
+             overlap, each beginning with the model's BOS token where it has one; the second half of every window is \
+             scored, so that each prediction sees at least half a window. The result is exp of the mean negative \
+             log-likelihood, which is also llama.cpp's definition.",
         )
         .arg(model().required(true))
-        .arg(Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(std::path::PathBuf)).value_hint(ValueHint::FilePath).help("A text in UTF-8"))
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .value_parser(value_parser!(std::path::PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help("A text in UTF-8"),
+        )
         .arg(option("context", "N", "Tokens in a window").short('c').value_parser(values::count).default_value("512"))
         .arg(option("windows", "N", "Stop after this many windows").value_parser(values::count))
         .arg(shared::threads())
@@ -197,11 +219,16 @@ fn tokenize() -> Command {
     Command::new("tokenize")
         .about("Show the tokens of a text")
         .long_about(
-            "Show the tokens of a text, one a line: id and bytes. A GGUF file that holds only a vocabulary will do. Without \
-             TEXT and --file the text is read from standard input.",
+            "Show the tokens of a text, one a line: id and bytes. A GGUF file that holds only a vocabulary will do. \
+             Without TEXT and --file the text is read from standard input.",
         )
         .arg(model().required(true))
-        .arg(Arg::new("text").value_name("TEXT").conflicts_with("file").help("The text; `-` reads it from standard input"))
+        .arg(
+            Arg::new("text")
+                .value_name("TEXT")
+                .conflicts_with("file")
+                .help("The text; `-` reads it from standard input"),
+        )
         .arg(path("file", "Read the text from a file").short('f'))
         .arg(flag("no-special", "Neither add special tokens nor read them in the text"))
         .arg(flag("ids", "Print only the ids, on one line").conflicts_with("json"))
@@ -212,10 +239,18 @@ fn render() -> Command {
     Command::new("render")
         .about("Print the prompt that a chat template makes of a conversation")
         .long_about(
-            "Print the prompt that a chat template makes of a conversation, exactly: no newline is added. The JSON has \
-             `messages`, and optionally `tools`, `documents`, `add_generation_prompt` and any variable of the template.",
+            "Print the prompt that a chat template makes of a conversation, exactly: no newline is added. The JSON \
+             has `messages`, and optionally `tools`, `documents`, `add_generation_prompt` and any variable of the \
+             template.",
         )
-        .arg(Arg::new("model").value_name("MODEL|TEMPLATE").required(true).value_parser(value_parser!(std::ffi::OsString)).value_hint(ValueHint::AnyPath).help("A model, or a template file (.jinja)"))
+        .arg(
+            Arg::new("model")
+                .value_name("MODEL|TEMPLATE")
+                .required(true)
+                .value_parser(value_parser!(std::ffi::OsString))
+                .value_hint(ValueHint::AnyPath)
+                .help("A model, or a template file (.jinja)"),
+        )
         .arg(path("input", "The conversation, JSON; `-` reads standard input").short('i').required(true))
         .arg(option("bos", "TEXT", "The template's `bos_token` [default: the model's]"))
         .arg(option("eos", "TEXT", "The template's `eos_token` [default: the model's]"))
@@ -239,11 +274,26 @@ fn convert() -> Command {
     Command::new("convert")
         .about("Convert or quantize a model to GGUF")
         .long_about(
-            "Convert a safetensors directory (Hugging Face or MLX) or a GGUF file to a GGUF file, quantizing its weights on \
-             the way. TYPE is a number format (q4_0, q8_0, f16, …) or one of the usual mixtures (q4_k_m, q5_k_m, …).",
+            "Convert a safetensors directory (Hugging Face or MLX) or a GGUF file to a GGUF file, quantizing its \
+             weights on the way. TYPE is a number format (q4_0, q8_0, f16, …) or one of the usual mixtures (q4_k_m, \
+             q5_k_m, …).",
         )
-        .arg(Arg::new("source").value_name("SRC").required(true).value_parser(value_parser!(std::ffi::OsString)).value_hint(ValueHint::AnyPath).help("The model to read"))
-        .arg(Arg::new("output").value_name("DST").required(true).value_parser(value_parser!(std::path::PathBuf)).value_hint(ValueHint::FilePath).help("The GGUF file to write"))
+        .arg(
+            Arg::new("source")
+                .value_name("SRC")
+                .required(true)
+                .value_parser(value_parser!(std::ffi::OsString))
+                .value_hint(ValueHint::AnyPath)
+                .help("The model to read"),
+        )
+        .arg(
+            Arg::new("output")
+                .value_name("DST")
+                .required(true)
+                .value_parser(value_parser!(std::path::PathBuf))
+                .value_hint(ValueHint::FilePath)
+                .help("The GGUF file to write"),
+        )
         .arg(option("type", "TYPE", "Number format or mixture").short('t').required(true))
         .arg(flag("force", "Replace DST where it exists").short('f'))
         .arg(shared::threads().short(None))
@@ -261,16 +311,15 @@ fn models() -> Command {
             Command::new("fetch")
                 .about("Download a model into the cache folder")
                 .long_about(
-                    "Download a model into the cache folder and print where it is. A download that was interrupted goes \
-                     on where it stopped, and what came is checked against its hash where one is known.",
+                    "Download a model into the cache folder and print where it is. A download that was interrupted \
+                     goes on where it stopped, and what came is checked against its hash where one is known.",
                 )
                 .arg(name(
-                    "A short name of `akunu models list`, ORG/NAME or ORG/NAME:FILE on the model hub, or the address of a file",
+                    "A short name of `akunu models list`, ORG/NAME or ORG/NAME:FILE on the model hub, or the address \
+                     of a file",
                 ))
                 .arg(option("sha256", "HEX", "The hash that the file at an address must have")),
-            Command::new("remove")
-                .about("Delete a downloaded model")
-                .arg(name("The name it was fetched by")),
+            Command::new("remove").about("Delete a downloaded model").arg(name("The name it was fetched by")),
             Command::new("path")
                 .about("Print where a downloaded model, or the folder of all, is")
                 .arg(name("The name it was fetched by").required(false)),

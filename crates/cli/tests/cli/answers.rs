@@ -38,7 +38,8 @@ fn a_vocabulary_without_a_model_will_do() {
     assert_eq!(json["ids"], serde_json::json!([15496, 995]));
 }
 
-const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ eos_token }}{% endfor %}\
+                        {% if add_generation_prompt %}<assistant>{% endif %}";
 
 #[test]
 fn a_prompt_is_rendered_exactly() {

@@ -139,6 +139,17 @@ fn at_a_terminal_lines_are_remembered_and_messages_have_several() {
 }
 
 #[test]
+fn at_a_terminal_without_colours_there_are_none() {
+    let (_folder, flags) = setup("--temperature 0 -n 4");
+    let Some(terminal) = Terminal::start_with("NO_COLOR=1", &flags) else { return };
+    terminal.wait_prompt_after("/help lists commands");
+    terminal.line("/nope");
+    terminal.wait_prompt_after("error: there is no command");
+    let screen = terminal.coloured_screen();
+    assert!(!screen.contains('\u{1b}'), "{screen:?}");
+}
+
+#[test]
 fn a_conversation_that_outgrows_the_context_says_what_to_do() {
     let (_folder, flags) = setup("--temperature 0 -n 4 --context 8");
     let flags: Vec<&str> = flags.split(' ').filter(|f| !f.is_empty()).collect();

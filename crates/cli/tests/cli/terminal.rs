@@ -17,6 +17,11 @@ pub struct Terminal {
 impl Terminal {
     /// Starts `akunu` with `arguments`; `None` (and a line that says so) where there is no tmux.
     pub fn start(arguments: &str) -> Option<Self> {
+        Self::start_with("", arguments)
+    }
+
+    /// The same, with variables of the environment: `NAME=value`.
+    pub fn start_with(environment: &str, arguments: &str) -> Option<Self> {
         if !Command::new("tmux").arg("-V").output().is_ok_and(|o| o.status.success()) {
             fixtures::skipped("no tmux");
             return None;
@@ -25,7 +30,8 @@ impl Terminal {
         let socket = format!("akunu-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let terminal = Self { socket };
         // The shell stays after the command, so that its exit status can be seen, and Ctrl-C is not for it.
-        let line = format!("trap : INT; {} {arguments}; echo left with $?; cat", env!("CARGO_BIN_EXE_akunu"));
+        let akunu = env!("CARGO_BIN_EXE_akunu");
+        let line = format!("trap : INT; env {environment} {akunu} {arguments}; echo left with $?; cat");
         let started =
             terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "40", "sh", "-c", &line]);
         assert!(started.0, "tmux: {}", started.1);

@@ -1,0 +1,52 @@
+//! The README's support table, generated from the registries.
+
+use akunu::arch::FAMILIES;
+use akunu::{FORMATS, cpu::Level};
+use std::fmt::Write;
+
+const BEGIN: &str = "<!-- support: generated, see crates/cli/tests/readme.rs -->\n";
+const END: &str = "<!-- /support -->";
+
+fn table() -> String {
+    let mut out =
+        String::from("| family | `general.architecture` (GGUF) | `architectures` (HF, MLX) |\n|---|---|---|\n");
+    for family in FAMILIES {
+        let title = family.hf[0].trim_end_matches("ForCausalLM");
+        let classes = family.hf.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
+        let _ = writeln!(out, "| {title} | `{}` | {classes} |", family.name);
+    }
+    let names = |keep: &dyn Fn(&akunu::dtype::Format) -> bool| {
+        FORMATS.iter().filter(|f| keep(f)).map(|f| f.name).collect::<Vec<_>>().join(" ")
+    };
+    let mlx = FORMATS.iter().filter(|f| f.side_bytes > 0).count();
+    let _ = writeln!(out, "\n| what | which |\n|---|---|");
+    let _ = writeln!(
+        out,
+        "| files | GGUF v2 and v3 (also split), HF safetensors directories (also sharded), MLX directories |"
+    );
+    let _ = writeln!(out, "| number formats, float | {} |", names(&|f| f.unpack.is_none() && f.name.contains('F')));
+    let _ = writeln!(out, "| number formats, GGUF blocks | {} |", names(&|f| f.unpack.is_some() && f.side_bytes == 0));
+    let _ = writeln!(
+        out,
+        "| number formats, MLX affine | 2, 3, 4, 5, 6, 8 bits × groups of 32, 64, 128 ({mlx} with scale types) |"
+    );
+    let _ = writeln!(out, "| written by `convert` | {} |", names(&|f| f.encode.is_some() && f.gguf_id.is_some()));
+    let levels = [Level::Generic, Level::Avx2, Level::Avx512, Level::Amx];
+    let levels = levels.map(|l| format!("{l:?}").to_lowercase()).join(", ");
+    let _ = writeln!(out, "| hardware | any CPU; kernels by level, found at run time: {levels} |");
+    out
+}
+
+/// After changing a registry: `AKUNU_BLESS=1 cargo test -p akunu-cli --test readme`.
+#[test]
+fn the_readme_lists_what_the_registries_hold() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(path).unwrap();
+    let start = readme.find(BEGIN).unwrap() + BEGIN.len();
+    let end = start + readme[start..].find(END).unwrap();
+    if std::env::var_os("AKUNU_BLESS").is_some() {
+        std::fs::write(path, format!("{}{}{}", &readme[..start], table(), &readme[end..])).unwrap();
+    } else {
+        assert_eq!(&readme[start..end], table());
+    }
+}
