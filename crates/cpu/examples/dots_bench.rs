@@ -17,8 +17,11 @@ use std::time::{Duration, Instant};
 const K: usize = 2048;
 /// Weight rows of a tile.
 const COLS: usize = 32;
-const CACHED: usize = 24 << 20;
 const MEMORY: usize = 480 << 20;
+/// Threads and bytes of weights for one activation row: in the last-level cache, in memory.
+const PLACES: [(usize, usize); 4] = [(1, 24 << 20), (2, 24 << 20), (1, MEMORY), (2, MEMORY)];
+/// Activation rows with weights that fit in the second-level cache, on one thread.
+const ROWS: [usize; 5] = [2, 4, 8, 64, 512];
 /// What one thread reads between two looks at the clock.
 const PIECE: usize = 6 << 20;
 /// How long to look for the best pass.
@@ -27,17 +30,11 @@ const PATIENCE: Duration = Duration::from_millis(700);
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let weights = noise(MEMORY + 4096);
-    println!(
-        "{:32} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
-        "", "cached", "", "memory", "", "rows 8", "rows 64", "rows 512"
-    );
-    println!(
-        "{:32} {:>8} {:>8} {:>8} {:>8} {:>9} {:>9} {:>9}",
-        "", "1 thr", "2 thr", "1 thr", "2 thr", "GOP/s", "GOP/s", "GOP/s"
-    );
-    let [a, b, c, d] = [(1, CACHED), (2, CACHED), (1, MEMORY), (2, MEMORY)]
-        .map(|(threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
-    println!("{:32} {a:8.1} {b:8.1} {c:8.1} {d:8.1}", "reading alone");
+    let heads = PLACES.map(|(threads, bytes)| format!("{} MB ×{threads}", bytes >> 20));
+    print("", heads.iter().cloned().chain(ROWS.map(|rows| format!("rows {rows}"))));
+    print("", PLACES.map(|_| "GB/s".to_owned()).into_iter().chain(ROWS.map(|_| "GOP/s".to_owned())));
+    let reading = PLACES.map(|(threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
+    print("reading alone", reading.map(figure));
     for row in DOTS.iter().filter(|row| row.level <= Level::detect()) {
         let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
         // A kernel for every format is measured on one that has no other.
@@ -74,7 +71,7 @@ fn report(row: &DotsRow, f: &Format, weights: &[u8]) {
         // SAFETY: the weights of `total` rows, the activations of 512, and room for the tile.
         unsafe { (row.run)(&d) };
     };
-    let [a, b, c, d] = [(1, CACHED), (2, CACHED), (1, MEMORY), (2, MEMORY)].map(|(threads, bytes)| {
+    let one = PLACES.map(|(threads, bytes)| {
         let total = bytes / row_bytes / COLS * COLS;
         bandwidth(threads, total * row_bytes, |from, to| {
             let mut out = [0.0; COLS];
@@ -84,13 +81,22 @@ fn report(row: &DotsRow, f: &Format, weights: &[u8]) {
             }
         })
     });
-    let many = [8, 64, 512].map(|rows| {
+    let many = ROWS.map(|rows| {
         let total = 256;
         let mut out = vec![0.0; rows * COLS];
         let time = best(|| (0..total).step_by(COLS).for_each(|n| tile(rows, n, total, &mut out)));
         2.0 * (rows * total * K) as f64 / time / 1e9
     });
-    println!("{:32} {a:8.1} {b:8.1} {c:8.1} {d:8.1} {:9.1} {:9.1} {:9.1}", row.name, many[0], many[1], many[2]);
+    print(row.name, one.into_iter().chain(many).map(figure));
+}
+
+fn figure(v: f64) -> String {
+    format!("{v:.1}")
+}
+
+fn print(name: &str, columns: impl IntoIterator<Item = String>) {
+    let columns: String = columns.into_iter().map(|c| format!(" {c:>10}")).collect();
+    println!("{name:28}{columns}");
 }
 
 /// GB/s of `work(from, to)` over `bytes` bytes that `threads` threads share, in pieces: other

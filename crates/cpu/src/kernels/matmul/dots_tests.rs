@@ -18,7 +18,7 @@ const SHAPES: &[(usize, usize, [usize; 2])] = &[
     (2, 4, [2, 8]),
     (3, 5, [1, 5]),
     (4, 16, [5, 23]),
-    (5, 3, [3, 18]),
+    (5, 9, [3, 18]),
     (7, 33, [2, 9]),
     (16, 17, [1, 2]),
     (70, 9, [5, 21]),
@@ -105,6 +105,20 @@ fn find_prefers_the_level_and_then_the_format() {
     assert_eq!((row.dtype, row.level), (None, Level::Generic));
 }
 
+/// What weights and activations are made of.
+#[derive(Clone, Copy, PartialEq)]
+enum Fill {
+    /// Encoded random numbers.
+    Random,
+    /// Encoded numbers that make nearly all integers the furthest from zero.
+    Extreme,
+    /// Random bytes, where one plane has everything.
+    Bytes,
+}
+
+/// By shape, in turn.
+const FILLS: [Fill; 6] = [Fill::Random, Fill::Random, Fill::Extreme, Fill::Bytes, Fill::Bytes, Fill::Extreme];
+
 /// Runs `check` on every row, format and shape, and reports all that fail.
 fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
     let mut failures = Vec::new();
@@ -121,7 +135,8 @@ fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
                 block => block * small,
             };
             // Some encoders search for long; random bytes are found faster and go further.
-            let problem = Problem::new(f.dtype, act, m, n, k, i >= 2);
+            let fill = FILLS[i % FILLS.len()];
+            let problem = Problem::new(f.dtype, act, m, n, k, fill);
             for row in rows() {
                 if let Err(fault) = check(row, f.dtype, &problem) {
                     failures.push(format!("{} {} {m}×{n}×{k}: {fault}", row.name, f.name));
@@ -154,7 +169,7 @@ struct Problem {
 }
 
 impl Problem {
-    fn new(dtype: DType, act: Act, rows: usize, cols: usize, k: usize, raw: bool) -> Self {
+    fn new(dtype: DType, act: Act, rows: usize, cols: usize, k: usize, fill: Fill) -> Self {
         let mut random = Random(0x9e37_79b9 ^ (rows * 7919 + cols * 104_729 + k * 31) as u64);
         let f = dtype.format();
         let blocks = k / f.block;
@@ -168,8 +183,13 @@ impl Problem {
                 biases: &mut biases.bytes_mut()[n * strides[1]..][..strides[1]],
             };
             match f.encode {
-                Some(encode) if !raw || f.side_bytes > 0 => {
-                    let values: Vec<f32> = (0..k).map(|_| random.value()).collect();
+                Some(encode) if fill != Fill::Bytes || f.side_bytes > 0 => {
+                    let values: Vec<f32> = (0..k)
+                        .map(|k| match fill {
+                            Fill::Extreme => [1.0, -1.0][usize::from(k % 32 == 31)],
+                            _ => random.value(),
+                        })
+                        .collect();
                     encode(&values, planes);
                 }
                 _ => random.fill(dtype, planes.data),
@@ -183,7 +203,7 @@ impl Problem {
         let mut x = Guarded::new(rows * x_stride);
         for m in 0..rows {
             let row = &mut x.bytes_mut()[m * x_stride..][..row_bytes];
-            let values: Vec<f32> = (0..k).map(|_| random.value()).collect();
+            let values: Vec<f32> = (0..k).map(|_| if fill == Fill::Extreme { 1.0 } else { random.value() }).collect();
             match act {
                 Act::F32 => put(row, &values),
                 Act::Q8 => {

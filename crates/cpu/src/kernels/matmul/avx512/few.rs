@@ -1,180 +1,177 @@
-//! Few activation rows: the weights are read once, unpacked in registers, and never stored.
+//! Few activation rows: the weights are read once, unpacked in registers, and multiplied with every
+//! row.
+//!
+//! Transposing four rows' integers puts four values of a (block, row) into lane `4 * block + row`;
+//! activations spread the same way, each four values to the lanes of all rows, then need no adding
+//! across lanes. They are spread once for all weight rows, a panel at a time: as many values as
+//! stay in the first-level cache for that many activation rows.
 
-use super::{BLOCKS, FEW, PAIR, STEP, Step, Weights, add_transposed, low_bits};
-use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
+use super::one::{AHEAD, acts, chains, prefetch};
+use super::{BLOCKS, FEW, PAIR, STEP, Step, Weights, low_bits, transposed};
+use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs};
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
-/// Weights are asked for as long before they are read as four rows take, which is where the walk
-/// over them goes next; at most this many bytes ahead.
-const AHEAD: usize = 16 << 10;
+/// Steps of a panel times activation rows.
+const SPREAD: usize = 32;
+/// Weight rows whose sums wait while a panel is multiplied.
+const COLS: usize = 64;
 
-/// 128 activations and what belongs to them.
-struct Acts {
-    /// First and second halves of the four blocks.
-    lo: __m512i,
-    hi: __m512i,
-    /// Scales and group sums (first and second halves) in lanes `4 * block + row`.
-    scale: __m512,
-    sums: [__m512; 2],
+/// A step of one activation row, in the lanes of four weight rows.
+#[repr(C, align(64))]
+struct Spread {
+    /// Four values of each block: of the first halves, then of the second.
+    q: [[i32; 16]; 8],
+    /// What takes the bias off again, scales and group sums, of first and second halves. If wide,
+    /// the first have what belongs to the block.
+    start: [[i32; 16]; 2],
+    scale: [f32; 16],
+    sums: [[f32; 16]; 2],
+}
+
+#[repr(C, align(64))]
+struct Scratch {
+    x: [Spread; SPREAD],
+    sum: [[[f32; 16]; COLS / ROWS]; FEW],
 }
 
 /// # Safety
-/// As `Dots` promises, with `d.rows == 1`.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
-    // SAFETY: the same contract.
-    unsafe { walk::<W, 1>(w, d, 1) }
-}
-
-/// # Safety
-/// As `Dots` promises, with `d.rows <= FEW`.
+/// As `Dots` promises, with `1 <= d.rows <= FEW`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn few<W: Weights>(w: &W, d: &Dots) {
-    // SAFETY: the same contract.
-    unsafe { walk::<W, FEW>(w, d, d.rows) }
-}
-
-/// `rows` is at most `R`.
-///
-/// # Safety
-/// The caller has the AVX-512 level; as `Dots` promises.
-#[inline(always)]
-unsafe fn walk<W: Weights, const R: usize>(w: &W, d: &Dots, rows: usize) {
-    let ahead = (ROWS * d.w_stride).min(AHEAD);
-    // SAFETY: steps stay within the rows, results within the tile.
-    unsafe {
-        for n in (0..d.cols).step_by(ROWS) {
-            let p = RowPtrs::new(d, n);
-            let mut sums = [_mm512_setzero_ps(); R];
-            let sums = &mut sums[..rows];
-            let whole = d.k / PAIR * PAIR;
-            for k in (0..whole).step_by(PAIR) {
-                let head = w.head(&p, k, 2 * BLOCKS);
-                prefetch::<W>(&p, k / PAIR, ahead);
-                add::<W>(d, sums, &w.step(&p, k, 0, BLOCKS, &head), k, BLOCKS);
-                add::<W>(d, sums, &w.step(&p, k, 1, BLOCKS, &head), k + STEP, BLOCKS);
-            }
-            if W::VALUES < PAIR {
-                let rest = (d.k - whole) / 32;
-                for half in 0..rest.div_ceil(BLOCKS) {
-                    let head = w.head(&p, whole, rest);
-                    let blocks = (rest - half * BLOCKS).min(BLOCKS);
-                    add::<W>(d, sums, &w.step(&p, whole, half, blocks, &head), whole + half * STEP, blocks);
+    let mut scratch = MaybeUninit::<Scratch>::uninit();
+    let s = scratch.as_mut_ptr();
+    // Whole pairs of steps.
+    let panel = SPREAD / d.rows / 2 * PAIR;
+    // What is next in the walk over the weights: the next panel, or the next rows if there is one.
+    let ahead = if panel < d.k { panel / STEP * W::STEP_BYTES } else { (ROWS * d.w_stride).min(AHEAD) };
+    for n0 in (0..d.cols).step_by(COLS) {
+        let cols = COLS.min(d.cols - n0);
+        // SAFETY: steps stay within the rows, results within the tile; what is read of the scratch
+        // has been written for this panel.
+        unsafe {
+            (&raw mut (*s).sum).cast::<u8>().write_bytes(0, size_of::<[[[f32; 16]; COLS / ROWS]; FEW]>());
+            for k0 in (0..d.k).step_by(panel) {
+                let end = d.k.min(k0 + panel);
+                for m in 0..d.rows {
+                    for (i, k) in (k0..end).step_by(STEP).enumerate() {
+                        spread::<W>(d, &mut (*s).x[i * d.rows + m], m, k, BLOCKS.min((end - k) / 32));
+                    }
+                }
+                for n in (0..cols).step_by(ROWS) {
+                    let p = RowPtrs::new(d, n0 + n);
+                    for k in (k0..end).step_by(PAIR) {
+                        let x = (&raw const (*s).x).cast::<Spread>().add((k - k0) / STEP * d.rows);
+                        let sum = (&raw mut (*s).sum[0][n / ROWS]).cast::<f32>();
+                        prefetch::<W>(&p, k, ahead);
+                        if W::VALUES == PAIR || end - k >= PAIR {
+                            let head = w.head(&p, k, 2 * BLOCKS);
+                            add::<W>(&w.step(&p, k, 0, BLOCKS, &head), x, sum, d.rows);
+                            add::<W>(&w.step(&p, k, 1, BLOCKS, &head), x.add(d.rows), sum, d.rows);
+                        } else {
+                            let rest = (end - k) / 32;
+                            let head = w.head(&p, k, rest);
+                            for half in 0..rest.div_ceil(BLOCKS) {
+                                let blocks = BLOCKS.min(rest - half * BLOCKS);
+                                let step = w.step(&p, k, half, blocks, &head);
+                                add::<W>(&step, x.add(half * d.rows), sum, d.rows);
+                            }
+                        }
+                    }
                 }
             }
-            let exist = low_bits((d.cols - n).min(ROWS)) as u8;
-            for (m, &sum) in sums.iter().enumerate() {
-                _mm_mask_storeu_ps(d.out.add(m * d.out_stride + n), exist, chains(sum));
+            for m in 0..d.rows {
+                for n in (0..cols).step_by(ROWS) {
+                    let sum = _mm512_load_ps((&raw const (*s).sum[m][n / ROWS]).cast());
+                    let exist = low_bits((cols - n).min(ROWS)) as u8;
+                    _mm_mask_storeu_ps(d.out.add(m * d.out_stride + n0 + n), exist, chains(sum));
+                }
             }
         }
     }
 }
 
-/// Asks for the lines of two steps of each row, `ahead` bytes on.
+/// Spreads the step at value `k` of activation row `m`, of which `blocks` blocks exist.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn spread<W: Weights>(d: &Dots, to: &mut Spread, m: usize, k: usize, blocks: usize) {
+    // SAFETY: the caller's blocks; stores to arrays of 16.
+    unsafe {
+        let a = acts(d, m, k, blocks);
+        let bias = _mm512_set1_epi8(W::BIAS as i8);
+        let zero = _mm512_setzero_si512();
+        let mut start = [zero; 2];
+        for (h, v) in [a.lo, a.hi].into_iter().enumerate() {
+            let quads = [
+                _mm512_shuffle_epi32::<0b00_00_00_00>(v),
+                _mm512_shuffle_epi32::<0b01_01_01_01>(v),
+                _mm512_shuffle_epi32::<0b10_10_10_10>(v),
+                _mm512_shuffle_epi32::<0b11_11_11_11>(v),
+            ];
+            for (i, v) in quads.into_iter().enumerate() {
+                _mm512_store_si512(to.q[4 * h + i].as_mut_ptr().cast(), v);
+                start[h] = _mm512_dpbusd_epi32(start[h], bias, v);
+            }
+        }
+        if W::WIDE {
+            start[0] = _mm512_add_epi32(start[0], start[1]);
+        }
+        for (to, start) in to.start.iter_mut().zip(start) {
+            _mm512_store_si512(to.as_mut_ptr().cast(), _mm512_sub_epi32(zero, start));
+        }
+        let sums = if W::WIDE { [_mm512_add_ps(a.sums[0], a.sums[1]); 2] } else { a.sums };
+        for (to, sums) in to.sums.iter_mut().zip(sums) {
+            _mm512_store_ps(to.as_mut_ptr(), sums);
+        }
+        _mm512_store_ps(to.scale.as_mut_ptr(), a.scale);
+    }
+}
+
+/// Adds a step's products with `rows` activation rows to their sums, `COLS / ROWS` registers apart.
+///
+/// # Safety
+/// The caller has the AVX-512 level; there are as many steps at `x` and sums at `sum`.
 #[inline(always)]
-fn prefetch<W: Weights>(rows: &RowPtrs, pair: usize, ahead: usize) {
-    for p in rows.data {
-        for line in 0..(2 * W::STEP_BYTES).div_ceil(64) {
-            let at = p.wrapping_add(2 * pair * W::STEP_BYTES + ahead + 64 * line);
-            // SAFETY: a prefetch may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+unsafe fn add<W: Weights>(w: &Step, x: *const Spread, sum: *mut f32, rows: usize) {
+    // SAFETY: the same contract.
+    unsafe {
+        let q = [w.q[0].0, w.q[1].0, w.q[2].0, w.q[3].0];
+        let lo = transposed(q);
+        let q = [w.q[0].1, w.q[1].1, w.q[2].1, w.q[3].1];
+        let hi = transposed(q);
+        for m in 0..rows {
+            multiply::<W>(w, &lo, &hi, &*x.add(m), sum.add(m * COLS / ROWS * 16));
         }
     }
 }
 
-/// Adds a step's products to the sums of every activation row.
-///
-/// # Safety
-/// The caller has the AVX-512 level; `blocks` blocks from value `k` lie within the activation rows.
-#[inline(always)]
-unsafe fn add<W: Weights>(d: &Dots, sums: &mut [__m512], w: &Step, k: usize, blocks: usize) {
-    for (m, sum) in sums.iter_mut().enumerate() {
-        // SAFETY: the same contract.
-        unsafe {
-            let a = acts(d, m, k, blocks);
-            *sum = if W::WIDE { wide::<W>(*sum, w, &a) } else { narrow::<W>(*sum, w, &a) };
+/// Adds the products of one activation row.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn multiply<W: Weights>(w: &Step, lo: &[__m512i; 4], hi: &[__m512i; 4], x: &Spread, at: *mut f32) {
+    // SAFETY: loads from arrays of 16, and the caller's sum.
+    unsafe {
+        let load = |v: &[i32; 16]| _mm512_load_si512(v.as_ptr().cast());
+        let float = |v: &[f32; 16]| _mm512_load_ps(v.as_ptr());
+        let mut sum = _mm512_load_ps(at);
+        let scale = float(&x.scale);
+        // Two chains of four, also where they are added after all, for the latency.
+        let mut v = [load(&x.start[0]), if W::WIDE { _mm512_setzero_si512() } else { load(&x.start[1]) }];
+        for i in 0..4 {
+            v[0] = _mm512_dpbusd_epi32(v[0], lo[i], load(&x.q[i]));
+            v[1] = _mm512_dpbusd_epi32(v[1], hi[i], load(&x.q[4 + i]));
         }
+        let second = if W::WIDE { 0 } else { 1 };
+        if W::WIDE {
+            v[0] = _mm512_add_epi32(v[0], v[1]);
+        }
+        for (v, w_scale) in v.into_iter().zip(w.scale).take(1 + second) {
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w_scale, scale), sum);
+        }
+        if W::OFFSETS {
+            for h in 0..=second {
+                sum = _mm512_fmadd_ps(w.offset[h], float(&x.sums[h]), sum);
+            }
+        }
+        _mm512_store_ps(at, sum);
     }
-}
-
-/// What the bias adds to each lane, to be taken off beforehand.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn start<W: Weights>(a: __m512i, b: Option<__m512i>) -> __m512i {
-    let zero = _mm512_setzero_si512();
-    if W::BIAS == 0 {
-        return zero;
-    }
-    let bias = _mm512_set1_epi8(W::BIAS as i8);
-    let v = _mm512_dpbusd_epi32(zero, bias, a);
-    _mm512_sub_epi32(zero, b.map_or(v, |b| _mm512_dpbusd_epi32(v, bias, b)))
-}
-
-/// One scale per block.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn wide<W: Weights>(sum: __m512, w: &Step, a: &Acts) -> __m512 {
-    let start = start::<W>(a.lo, Some(a.hi));
-    let v = w.q.map(|(lo, hi)| _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(start, lo, a.lo), hi, a.hi));
-    let scale = _mm512_mul_ps(w.scale[0], a.scale);
-    let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(add_transposed(v)), scale, sum);
-    if !W::OFFSETS {
-        return sum;
-    }
-    _mm512_fmadd_ps(w.offset[0], _mm512_add_ps(a.sums[0], a.sums[1]), sum)
-}
-
-/// One scale per half of a block.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn narrow<W: Weights>(sum: __m512, w: &Step, a: &Acts) -> __m512 {
-    let (lo, hi) = (start::<W>(a.lo, None), start::<W>(a.hi, None));
-    let lo = add_transposed(w.q.map(|q| _mm512_dpbusd_epi32(lo, q.0, a.lo)));
-    let hi = add_transposed(w.q.map(|q| _mm512_dpbusd_epi32(hi, q.1, a.hi)));
-    let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lo), _mm512_mul_ps(w.scale[0], a.scale), sum);
-    let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(hi), _mm512_mul_ps(w.scale[1], a.scale), sum);
-    if !W::OFFSETS {
-        return sum;
-    }
-    let sum = _mm512_fmadd_ps(w.offset[0], a.sums[0], sum);
-    _mm512_fmadd_ps(w.offset[1], a.sums[1], sum)
-}
-
-/// Activations `k..k + 32 * blocks` of row `m`, and zeros up to 128.
-///
-/// # Safety
-/// They lie within the row.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn acts(d: &Dots, m: usize, k: usize, blocks: usize) -> Acts {
-    // SAFETY: masks keep the loads within the row.
-    let (a, b, scale, sums) = unsafe {
-        let (q, scales, sums) = q8_row(d, m);
-        (
-            _mm512_maskz_loadu_epi8(low_bits(32 * blocks), q.add(k).cast()),
-            _mm512_maskz_loadu_epi8(low_bits((32 * blocks).saturating_sub(64)), q.wrapping_add(k + 64).cast()),
-            _mm_maskz_loadu_ps(low_bits(blocks) as u8, scales.add(k / 32)),
-            _mm256_maskz_loadu_ps(low_bits(2 * blocks) as u8, sums.add(k / 16)),
-        )
-    };
-    let each = |index| _mm512_permutexvar_ps(index, _mm512_castps256_ps512(sums));
-    let block = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
-    Acts {
-        lo: _mm512_permutex2var_epi64(a, _mm512_setr_epi64(0, 1, 4, 5, 8, 9, 12, 13), b),
-        hi: _mm512_permutex2var_epi64(a, _mm512_setr_epi64(2, 3, 6, 7, 10, 11, 14, 15), b),
-        scale: _mm512_permutexvar_ps(block, _mm512_castps128_ps512(scale)),
-        sums: [
-            each(_mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6)),
-            each(_mm512_setr_epi32(1, 1, 1, 1, 3, 3, 3, 3, 5, 5, 5, 5, 7, 7, 7, 7)),
-        ],
-    }
-}
-
-/// The sum of the four chains, for four weight rows.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn chains(sum: __m512) -> __m128 {
-    let (a, b) = (_mm512_castps512_ps128(sum), _mm512_extractf32x4_ps::<1>(sum));
-    let (c, d) = (_mm512_extractf32x4_ps::<2>(sum), _mm512_extractf32x4_ps::<3>(sum));
-    _mm_add_ps(_mm_add_ps(a, b), _mm_add_ps(c, d))
 }

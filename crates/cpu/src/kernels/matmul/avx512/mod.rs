@@ -7,14 +7,15 @@
 //! one lane per (block, row): the four chains of `generic` for four weight rows in one register.
 //! Integer sums are exact, so only that last register's order matters, and it is the definition's.
 //!
-//! [`few`] does this straight from the weights for up to [`FEW`] activation rows, [`panel`] from
-//! weights unpacked once for many.
+//! [`one`] does this for one activation row, [`few`] for up to [`FEW`], straight from the weights;
+//! [`panel`] from weights that are unpacked once for many.
 
 mod any;
 mod blocks;
 mod few;
 mod float;
 mod mlx;
+mod one;
 mod panel;
 mod superblocks;
 
@@ -35,7 +36,7 @@ pub const BLOCKS: usize = STEP / q8::BLOCK;
 /// Values of the largest unit whose scales are unpacked together: two steps.
 pub const PAIR: usize = 2 * STEP;
 /// With up to this many activation rows weights are not unpacked to memory.
-pub const FEW: usize = 4;
+pub const FEW: usize = 16;
 
 /// 128 values of four weight rows.
 #[derive(Clone, Copy)]
@@ -92,7 +93,7 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
     unsafe {
         match d.rows {
             0 => {}
-            1 => few::one(&w, d),
+            1 => one::one(&w, d),
             2..=FEW => few::few(&w, d),
             _ => panel::panel(&w, d),
         }

@@ -17,10 +17,10 @@ const PANEL: usize = 512;
 const PANEL_BLOCKS: usize = PANEL / 32;
 /// Weight rows of a panel.
 const COLS: usize = 32;
+/// Panels side by side whose sums wait together.
+const PANELS: usize = 2;
 /// Activation rows that share an unpacked panel.
 const TILE: usize = 128;
-/// Activation rows in the innermost loop.
-const INNER: usize = 4;
 /// Chains of a sum, as in `generic`.
 const CHAINS: usize = 4;
 
@@ -35,20 +35,20 @@ struct Scratch {
     offset: [[[f32; COLS]; 2]; PANEL_BLOCKS],
     /// Activations plus 128.
     x: [[u8; PANEL]; TILE],
-    sum: [[[f32; COLS]; CHAINS]; TILE],
+    sum: [[[[f32; COLS]; CHAINS]; TILE]; PANELS],
 }
 
-/// Unpacks `blocks` blocks from value `k` of the weight rows from `n` to four rows of the scratch.
+/// Unpacks `blocks` blocks from value `k` of the weight rows from `n0 + n` to rows `n..n + 4` of the
+/// scratch, given as `(scratch, n0, n, k, blocks)`.
 type Unpack<'a> = &'a dyn Fn(*mut Scratch, usize, usize, usize, usize);
 
 /// # Safety
 /// As `Dots` promises.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
-    // SAFETY: the same contract; the product around it names rows of the tile and of the scratch.
+    // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
     let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
-        let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1));
-        unpack(w, &rows, s, n, k, blocks);
+        unpack(w, &RowPtrs::new(d, (n0 + n).min(d.cols - 1)), s, n, k, blocks);
     };
     // SAFETY: the same contract. What remains does not depend on the format.
     unsafe {
@@ -67,51 +67,62 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(unpack: Unpack<'_>, d: &D
     let s = scratch.as_mut_ptr();
     for m0 in (0..d.rows).step_by(TILE) {
         let rows = TILE.min(d.rows - m0);
-        for n0 in (0..d.cols).step_by(COLS) {
-            let cols = COLS.min(d.cols - n0);
-            // SAFETY: the part of the tile that begins at (m0, n0).
+        for n0 in (0..d.cols).step_by(PANELS * COLS) {
+            let end = d.cols.min(n0 + PANELS * COLS);
+            // SAFETY: rows and columns of the tile; every part of the scratch that is read has been
+            // written for this panel.
             unsafe {
-                if cols > COLS / 2 {
-                    columns::<WIDE, OFFSETS, 2>(unpack, d, s, m0, rows, n0);
-                } else {
-                    columns::<WIDE, OFFSETS, 1>(unpack, d, s, m0, rows, n0);
+                for p in 0..PANELS {
+                    (&raw mut (*s).sum[p]).cast::<[[f32; COLS]; CHAINS]>().write_bytes(0, rows);
                 }
-                for m in 0..rows {
-                    store(d, &raw const (*s).sum[m], m0 + m, n0, cols);
+                for k in (0..d.k).step_by(PANEL) {
+                    let blocks = PANEL_BLOCKS.min((d.k - k) / 32);
+                    for m in 0..rows {
+                        shift(d, s, m, m0 + m, k, blocks);
+                    }
+                    for (p, n) in (n0..end).step_by(COLS).enumerate() {
+                        if end - n > COLS / 2 {
+                            columns::<WIDE, OFFSETS, 2>(unpack, d, s, (m0, rows), (n, p), (k, blocks));
+                        } else {
+                            columns::<WIDE, OFFSETS, 1>(unpack, d, s, (m0, rows), (n, p), (k, blocks));
+                        }
+                    }
+                }
+                for (p, n) in (n0..end).step_by(COLS).enumerate() {
+                    for m in 0..rows {
+                        store(d, &raw const (*s).sum[p][m], m0 + m, n, COLS.min(end - n));
+                    }
                 }
             }
         }
     }
 }
 
-/// Sums of `rows` activation rows and `16 * H` weight rows.
+/// Unpacks the panel at value `k` of `16 * H` weight rows from `n0`, and adds its products with
+/// activation rows `m0..m0 + rows` to the sums `p`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
     unpack: Unpack<'_>,
     d: &Dots,
     s: *mut Scratch,
-    m0: usize,
-    rows: usize,
-    n0: usize,
+    (m0, rows): (usize, usize),
+    (n0, p): (usize, usize),
+    (k, blocks): (usize, usize),
 ) {
-    // SAFETY: every part of the scratch that is read has been written for this panel.
+    // SAFETY: rows and columns of the tile, blocks of the rows.
     unsafe {
-        (&raw mut (*s).sum).cast::<u8>().write_bytes(0, rows * size_of::<[[f32; COLS]; CHAINS]>());
-        for k in (0..d.k).step_by(PANEL) {
-            let blocks = (PANEL / 32).min((d.k - k) / 32);
-            for n in (0..16 * H).step_by(ROWS) {
-                unpack(s, n0, n, k, blocks);
-            }
-            for m in 0..rows {
-                shift(d, s, m, m0 + m, k, blocks);
-            }
-            let whole = rows / INNER * INNER;
-            for m in (0..whole).step_by(INNER) {
-                multiply::<WIDE, OFFSETS, H, INNER>(d, s, m, m0, k, blocks);
-            }
-            for m in whole..rows {
-                multiply::<WIDE, OFFSETS, H, 1>(d, s, m, m0, k, blocks);
-            }
+        for n in (0..16 * H).step_by(ROWS) {
+            unpack(s, n0, n, k, blocks);
+        }
+        let mut m = 0;
+        while m < rows {
+            // As many rows at a time as the registers have room for.
+            m += match rows - m {
+                1 => multiply::<WIDE, OFFSETS, H, 1>(d, s, m, m0, p, k, blocks),
+                2 | 3 => multiply::<WIDE, OFFSETS, H, 2>(d, s, m, m0, p, k, blocks),
+                4 | 5 => multiply::<WIDE, OFFSETS, H, 4>(d, s, m, m0, p, k, blocks),
+                _ => multiply::<WIDE, OFFSETS, H, 6>(d, s, m, m0, p, k, blocks),
+            };
         }
     }
 }
@@ -182,6 +193,8 @@ unsafe fn shift(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, block
     unsafe {
         let (q, ..) = q8_row(d, row);
         for i in (0..32 * blocks).step_by(64) {
+            // Rows are far apart, and a panel has only a few lines of each.
+            _mm_prefetch::<_MM_HINT_T0>(q.wrapping_add(8 * d.x_stride + k + i).cast());
             let v = _mm512_maskz_loadu_epi8(low_bits(32 * blocks - i), q.add(k + i).cast());
             let v = _mm512_xor_si512(v, _mm512_set1_epi8(-128));
             _mm512_storeu_si512((&raw mut (*s).x[m][i]).cast(), v);
@@ -189,16 +202,17 @@ unsafe fn shift(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, block
     }
 }
 
-/// Adds the panel's products with activation rows `m..m + M` of the tile.
+/// Adds the panel's products with activation rows `m..m + M` of the tile to the sums `p`; returns `M`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const M: usize>(
     d: &Dots,
     s: *mut Scratch,
     m: usize,
     m0: usize,
+    p: usize,
     k: usize,
     blocks: usize,
-) {
+) -> usize {
     // SAFETY: blocks of the panel, rows of the tile.
     unsafe {
         let x: [*const u8; M] = std::array::from_fn(|i| (&raw const (*s).x[m + i]).cast());
@@ -207,7 +221,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
             (scales.add(k / 32), sums.add(k / 16))
         });
         for chain in 0..CHAINS.min(blocks) {
-            let at = |i: usize, h: usize| &raw mut (*s).sum[m + i][chain][16 * h];
+            let at = |i: usize, h: usize| &raw mut (*s).sum[p][m + i][chain][16 * h];
             let mut sum: [[__m512; H]; M] = std::array::from_fn(|i| std::array::from_fn(|h| _mm512_load_ps(at(i, h))));
             for b in (chain..blocks).step_by(CHAINS) {
                 let load = |t: usize, h: usize| _mm512_load_si512((&raw const (*s).start[b][t][16 * h]).cast());
@@ -256,6 +270,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
             }
         }
     }
+    M
 }
 
 /// Writes the first `cols` sums of a row to row `m` of the tile, from column `n`.
