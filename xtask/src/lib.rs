@@ -2,6 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
+pub mod models;
+pub mod quality;
+pub mod real;
 pub mod tidy;
 
 use std::path::PathBuf;

@@ -1,12 +1,33 @@
 //! `cargo xtask`: chores of the project.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use xtask::bench::{Peers, peers};
+use xtask::{models, quality, real, tidy};
+
+const HELP: &str = "usage: cargo xtask CHORE
+
+  tidy                           check the house invariants (cargo test does too)
+  models list                    the real models there are
+  models fetch [NAME…]           fetch them, or some of them
+  real [NAME…]                   compare fetched models with their references
+  convert-quality DIR [TYPE…]    compare our quantizers with those of the llama.cpp tools in DIR
+  bench peers --llama-bench PATH measure against llama.cpp
+      [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N] [--gen N]
+      [--depth N] [--threads N] [-- ARGUMENTS OF llama-bench]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["tidy"] => tidy(),
+        ["tidy"] => check(),
+        ["models", "list"] => models::list(),
+        ["models", "fetch", names @ ..] => models::fetch(names),
+        ["real", names @ ..] => real::run(names),
+        ["convert-quality", tools, types @ ..] => quality::run(Path::new(tools), types),
+        ["bench", "peers", flags @ ..] => options(flags).and_then(|o| peers(&o)),
         _ => {
             eprintln!("{HELP}");
             return ExitCode::FAILURE;
@@ -22,15 +43,44 @@ fn main() -> ExitCode {
     }
 }
 
-const HELP: &str = "usage: cargo xtask tidy                 check the house invariants";
-
-fn tidy() -> anyhow::Result<bool> {
-    let findings = xtask::tidy::check(&xtask::root())?;
+fn check() -> anyhow::Result<bool> {
+    let findings = tidy::check(&xtask::root())?;
     for finding in &findings {
         println!("{finding}");
     }
     if findings.is_empty() {
-        xtask::tidy::promises().for_each(|promise| println!("kept: {promise}"));
+        tidy::promises().for_each(|promise| println!("kept: {promise}"));
     }
     Ok(findings.is_empty())
+}
+
+fn options(flags: &[&str]) -> anyhow::Result<Peers> {
+    let (ours, extra) = match flags.iter().position(|f| *f == "--") {
+        Some(at) => (&flags[..at], &flags[at + 1..]),
+        None => (flags, &[][..]),
+    };
+    let (pairs, rest) = ours.as_chunks::<2>();
+    if let [flag] = rest {
+        bail!("{flag} needs a value");
+    }
+    let mut options = Peers::new(PathBuf::new());
+    options.extra = extra.iter().map(|s| s.to_string()).collect();
+    for [flag, value] in pairs {
+        let number = || value.parse::<usize>().with_context(|| format!("{flag} needs a number, not {value:?}"));
+        match *flag {
+            "--llama-bench" => options.llama_bench = value.into(),
+            "--akunu" => options.akunu = Some(value.into()),
+            "--models" => options.models = value.split(',').map(str::to_owned).collect(),
+            "--rounds" => options.rounds = number()?,
+            "--prompt" => options.prompt = number()?,
+            "--gen" => options.tokens = number()?,
+            "--depth" => options.depth = number()?,
+            "--threads" => options.threads = number()?,
+            _ => bail!("{flag} is not known\n{HELP}"),
+        }
+    }
+    if options.llama_bench.as_os_str().is_empty() {
+        bail!("--llama-bench is needed: the path of llama.cpp's llama-bench");
+    }
+    Ok(options)
 }

@@ -1,0 +1,151 @@
+//! `cargo xtask bench peers`: our speed and llama.cpp's, in rounds that alternate so that both meet the same machine.
+
+mod machine;
+mod report;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use akunu::hub::{CATALOG, Hub};
+use akunu::synth;
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+/// What to measure and with what.
+#[derive(Clone, Debug)]
+pub struct Peers {
+    pub llama_bench: PathBuf,
+    /// Ours; built in release where it is not given.
+    pub akunu: Option<PathBuf>,
+    /// Paths, names of fetched models, or `synth:SHAPE:TYPE`.
+    pub models: Vec<String>,
+    pub rounds: usize,
+    pub prompt: usize,
+    pub tokens: usize,
+    pub depth: usize,
+    pub threads: usize,
+    /// Passed to llama-bench as they are.
+    pub extra: Vec<String>,
+}
+
+impl Peers {
+    pub fn new(llama_bench: PathBuf) -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let (akunu, models, extra) = (None, Vec::new(), Vec::new());
+        Self { llama_bench, akunu, models, rounds: 5, prompt: 512, tokens: 128, depth: 0, threads, extra }
+    }
+}
+
+/// Tokens a second of both engines, one pair of numbers a round.
+#[derive(Default)]
+pub(crate) struct Measured {
+    pub name: String,
+    pub prefill: Vec<(f64, f64)>,
+    pub decode: Vec<(f64, f64)>,
+}
+
+pub fn peers(options: &Peers) -> anyhow::Result<bool> {
+    let akunu = match &options.akunu {
+        Some(path) => path.clone(),
+        None => build()?,
+    };
+    let models = models(options)?;
+    if models.is_empty() {
+        bail!("no model to measure: fetch some (cargo xtask models fetch) or name them with --models");
+    }
+    let mut results: Vec<Measured> =
+        models.iter().map(|(name, _)| Measured { name: name.clone(), ..Measured::default() }).collect();
+    let mut raw = Vec::new();
+    for round in 0..options.rounds {
+        for ((name, path), result) in models.iter().zip(&mut results) {
+            eprintln!("round {} of {}: {name}", round + 1, options.rounds);
+            let ours = ours(&akunu, path, options)?;
+            let theirs = theirs(path, options)?;
+            let rate = |kind: &str| ours[kind]["tokens_per_s"].as_f64();
+            result.prefill.extend(rate("prefill").zip(their_rate(&theirs, "n_prompt")));
+            result.decode.extend(rate("decode").zip(their_rate(&theirs, "n_gen")));
+            raw.push(json!({ "round": round, "model": name, "akunu": ours, "llama_bench": theirs }));
+        }
+    }
+    report::write(options, &results, raw)?;
+    Ok(true)
+}
+
+fn build() -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["build", "--release", "--package", "akunu-cli", "--message-format", "json"];
+    let mut command = Command::new(cargo);
+    command.args(arguments).current_dir(crate::root()).stderr(Stdio::inherit());
+    let out = command.output().context("cannot start cargo")?;
+    let messages = String::from_utf8_lossy(&out.stdout);
+    let parsed = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let binary = parsed.filter_map(|m| m["executable"].as_str().map(PathBuf::from)).last();
+    binary.filter(|_| out.status.success()).context("cargo build failed")
+}
+
+/// Names and files; without names, every fetched model.
+fn models(options: &Peers) -> anyhow::Result<Vec<(String, PathBuf)>> {
+    let hub = Hub::from_environment()?;
+    if options.models.is_empty() {
+        let fetched = CATALOG.iter().filter_map(|k| Some((k.name.to_owned(), hub.path(k.name).ok()?)));
+        return Ok(fetched.collect());
+    }
+    let mut found = Vec::new();
+    for name in &options.models {
+        let mut parts = name.split(':');
+        let path = match (parts.next(), parts.next(), parts.next()) {
+            (Some("synth"), Some(shape), Some(kind)) => synthesized(&hub, shape, kind)?,
+            _ if Path::new(name).exists() => PathBuf::from(name),
+            _ => hub.path(name)?,
+        };
+        let stem = Path::new(name).file_name().map_or(name.clone(), |n| n.to_string_lossy().into_owned());
+        found.push((stem, path));
+    }
+    Ok(found)
+}
+
+fn synthesized(hub: &Hub, shape: &str, kind: &str) -> anyhow::Result<PathBuf> {
+    let folder = hub.models().join("synth");
+    std::fs::create_dir_all(&folder)?;
+    let path = folder.join(format!("{shape}-{kind}.gguf"));
+    if !path.exists() {
+        eprintln!("writing {}", path.display());
+        synth::write(shape, kind, &path, synth::Options::default(), &mut |_, _| {})?;
+    }
+    Ok(path)
+}
+
+fn ours(akunu: &Path, model: &Path, o: &Peers) -> anyhow::Result<Value> {
+    let mut command = Command::new(akunu);
+    command.arg("bench").arg(model).args(["--json", "--repeat", "1"]);
+    for (flag, value) in [("--prompt", o.prompt), ("--gen", o.tokens), ("--depth", o.depth), ("--threads", o.threads)] {
+        command.arg(flag).arg(value.to_string());
+    }
+    run(&mut command)
+}
+
+fn theirs(model: &Path, o: &Peers) -> anyhow::Result<Value> {
+    let mut command = Command::new(&o.llama_bench);
+    command.arg("-m").arg(model).args(["-o", "json", "-r", "1"]);
+    for (flag, value) in [("-p", o.prompt), ("-n", o.tokens), ("-d", o.depth), ("-t", o.threads)] {
+        command.arg(flag).arg(value.to_string());
+    }
+    command.args(&o.extra);
+    run(&mut command)
+}
+
+fn run(command: &mut Command) -> anyhow::Result<Value> {
+    let name = command.get_program().display().to_string();
+    let out = command.output().with_context(|| format!("cannot start {name}"))?;
+    if !out.status.success() {
+        bail!("{name} ended with {}: {}", out.status, String::from_utf8_lossy(&out.stderr));
+    }
+    serde_json::from_slice(&out.stdout).with_context(|| format!("what {name} printed is not JSON"))
+}
+
+/// The rate of the entry that measured only this kind of tokens.
+fn their_rate(entries: &Value, kind: &str) -> Option<f64> {
+    let other = if kind == "n_gen" { "n_prompt" } else { "n_gen" };
+    let only = |e: &&Value| e[kind].as_u64().unwrap_or(0) > 0 && e[other].as_u64() == Some(0);
+    entries.as_array()?.iter().find(only)?["avg_ts"].as_f64()
+}

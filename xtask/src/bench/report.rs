@@ -1,0 +1,114 @@
+//! The table of a run, and its files under `bench/runs`.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Measured, Peers, machine};
+
+/// The middle and the ends of some numbers.
+struct Spread {
+    low: f64,
+    median: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (&low, &high) = (values.first()?, values.last()?);
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        Some(Self { low, median, high })
+    }
+
+    fn rate(&self) -> String {
+        format!("{:.1} ({:.1}–{:.1})", self.median, self.low, self.high)
+    }
+
+    fn ratio(&self) -> String {
+        format!("{:.2}× ({:.2}–{:.2})", self.median, self.low, self.high)
+    }
+}
+
+/// Prints the table and writes it and every number behind it.
+pub fn write(options: &Peers, results: &[Measured], raw: Vec<Value>) -> anyhow::Result<()> {
+    let table = table(options, results);
+    println!("{table}");
+    let folder = crate::root().join("bench/runs").join(format!("{}-{}", machine::date(), machine::slug()));
+    fs::create_dir_all(&folder)?;
+    let name = format!("peers-p{}-n{}-d{}-t{}", options.prompt, options.tokens, options.depth, options.threads);
+    // The peer's output names the model by its path, which is of this machine alone.
+    let raw: Vec<Value> = raw.into_iter().map(without_paths).collect();
+    let all = json!({ "processor": machine::processor(), "date": machine::date(), "rounds": raw });
+    fs::write(folder.join(format!("{name}.json")), format!("{all:#}\n"))?;
+    fs::write(folder.join(format!("{name}.md")), table)?;
+    println!("written to {}", folder.join(name).display());
+    Ok(())
+}
+
+fn without_paths(mut value: Value) -> Value {
+    let shorten = |v: &mut Value| {
+        if let Some(name) = v.as_str().and_then(|s| s.rsplit('/').next()) {
+            *v = json!(name);
+        }
+    };
+    if let Some(model) = value["akunu"].get_mut("model") {
+        shorten(model);
+    }
+    for entry in value["llama_bench"].as_array_mut().into_iter().flatten() {
+        if let Some(file) = entry.get_mut("model_filename") {
+            shorten(file);
+        }
+    }
+    value
+}
+
+fn table(o: &Peers, results: &[Measured]) -> String {
+    let mut text = format!(
+        "{} on {}, {} threads, depth {}; tokens/s as median (lowest–highest) of {} alternating rounds; \
+         the ratio is of each round.\n\n",
+        machine::date(),
+        machine::processor(),
+        o.threads,
+        o.depth,
+        o.rounds
+    );
+    text +=
+        &format!("| model | prefill {} | llama.cpp | ratio | decode {} | llama.cpp | ratio |\n", o.prompt, o.tokens);
+    text += "|---|---|---|---|---|---|---|\n";
+    for result in results {
+        text += &format!("| {} |", result.name);
+        for pairs in [&result.prefill, &result.decode] {
+            let cells = [
+                Spread::of(pairs.iter().map(|p| p.0)).map(|s| s.rate()),
+                Spread::of(pairs.iter().map(|p| p.1)).map(|s| s.rate()),
+                Spread::of(pairs.iter().map(|p| p.0 / p.1)).map(|s| s.ratio()),
+            ];
+            text += &cells.map(|c| format!(" {} |", c.unwrap_or_else(|| "–".into()))).concat();
+        }
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_medians_and_ratios() {
+        let results =
+            [Measured { name: "m".into(), prefill: vec![(10.0, 5.0), (30.0, 10.0), (20.0, 10.0)], decode: Vec::new() }];
+        let options = Peers { rounds: 3, threads: 2, ..Peers::new("x".into()) };
+        let row = table(&options, &results).lines().last().unwrap().to_owned();
+        assert_eq!(row, "| m | 20.0 (10.0–30.0) | 10.0 (5.0–10.0) | 2.00× (2.00–3.00) | – | – | – |");
+    }
+
+    #[test]
+    fn paths_of_the_machine_stay_out_of_the_files() {
+        let value = json!({ "akunu": { "model": "/a/b.gguf" }, "llama_bench": [{ "model_filename": "/a/b.gguf" }] });
+        assert!(!without_paths(value).to_string().contains("/a"));
+    }
+}

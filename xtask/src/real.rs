@@ -1,0 +1,185 @@
+//! `cargo xtask real`: real models against what another engine said of them, as far as two right engines agree.
+//!
+//! The references are llama.cpp's, with int8 activations, so that its text is one of several right ones. What must
+//! agree are the tokens of the prompt, the first step's log-probabilities, and the first token where it is clear. One
+//! model has a reference in f32, which must agree token for token.
+
+use std::fs;
+use std::path::Path;
+
+use akunu::hub::Hub;
+use akunu::text::Encode;
+use akunu::{Activations, Engine, LoadOptions, argmax};
+use anyhow::{Context, ensure};
+use serde_json::Value;
+
+/// A model, its reference, and how far log-probabilities may be apart.
+struct Row {
+    name: &'static str,
+    reference: &'static str,
+    tolerance: f64,
+}
+
+static ROWS: &[Row] = &[
+    Row { name: "smollm2-135m", reference: "smollm2-135m-instruct-q4_1.json", tolerance: 0.15 },
+    Row { name: "gemma3-270m", reference: "gemma3-270m-q4_k_m.json", tolerance: 0.15 },
+    // Two bits a weight: rounding of activations weighs more.
+    Row { name: "tinyllama-1.1b", reference: "tinyllama-1.1b-chat-iq2_xxs.json", tolerance: 0.3 },
+    Row { name: "qwen2.5-coder-1.5b", reference: "qwen2.5-coder-1.5b-q4_k_m.json", tolerance: 0.15 },
+];
+
+/// The model with a reference in f32.
+const EXACT: &str = "smollm2-135m";
+const EXACT_REFERENCE: &str = "smollm2-f32-and-int8.json";
+
+/// Log-probabilities below this are not compared: their token is one of very many.
+const LIKELY: f64 = -6.0;
+/// How much better the best token must be than the second to be the same everywhere.
+const CLEAR: f64 = 0.3;
+
+pub fn run(names: &[&str]) -> anyhow::Result<bool> {
+    let folder = crate::root().join("../shared/fixtures/real");
+    if !folder.exists() {
+        println!("skipped: there are no references beside the repository (shared/fixtures/real)");
+        return Ok(true);
+    }
+    let hub = Hub::from_environment()?;
+    let mut agree = true;
+    println!(
+        "{:<20} {:<11} {:>7} {:>9} {:>12} {:>11} {:>14}  result",
+        "model", "activations", "prompts", "tokenizer", "worst logprob", "first token", "same greedy ids"
+    );
+    for row in ROWS.iter().filter(|r| names.is_empty() || names.contains(&r.name)) {
+        let Ok(path) = hub.path(row.name) else {
+            println!("{:<20} skipped: not fetched (cargo xtask models fetch {})", row.name, row.name);
+            continue;
+        };
+        let reference = read(&folder.join(row.reference))?;
+        for activations in [Activations::Int8, Activations::F32] {
+            agree &= compare(row, &path, &reference, activations)?;
+        }
+        if row.name == EXACT {
+            agree &= exact(&path, &read(&folder.join(EXACT_REFERENCE))?)?;
+        }
+    }
+    Ok(agree)
+}
+
+fn read(path: &Path) -> anyhow::Result<Value> {
+    let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    serde_json::from_str(&text).with_context(|| path.display().to_string())
+}
+
+fn load(path: &Path, activations: Activations) -> anyhow::Result<Engine> {
+    Ok(Engine::load(path, LoadOptions { activations, context: Some(1024), ..LoadOptions::default() })?)
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    value.as_array().into_iter().flatten().filter_map(|v| v.as_u64()).map(|v| v as u32).collect()
+}
+
+fn compare(row: &Row, path: &Path, reference: &Value, activations: Activations) -> anyhow::Result<bool> {
+    let mut engine = load(path, activations)?;
+    let prompts = reference["prompts"].as_array().context("no prompts in the reference")?;
+    let (mut tokenized, mut first_right, mut first_clear) = (0, 0, 0);
+    let (mut same, mut of) = (0, 0);
+    let mut worst: f64 = 0.0;
+    let mut differing = Vec::new();
+    for (index, prompt) in prompts.iter().enumerate() {
+        let expected = ids(&prompt["prompt_tokens"]);
+        let text = prompt["prompt"].as_str().context("a prompt without text")?;
+        let found = engine.need_tokenizer()?.encode(text, Encode { add_special: true, parse_special: true });
+        tokenized += usize::from(found == expected);
+
+        let wanted = ids(&prompt["tokens"]);
+        let (logits, greedy) = generate(&mut engine, &expected, wanted.len())?;
+        let normalizer = log_sum_exp(&logits);
+        let top: Vec<(usize, f64)> = prompt["first_step"].as_array().into_iter().flatten().filter_map(pair).collect();
+        ensure!(top.len() >= 2, "a reference without its first step");
+        for &(id, logprob) in top.iter().filter(|(_, logprob)| *logprob > LIKELY) {
+            let ours = f64::from(logits.get(id).copied().unwrap_or(f32::NEG_INFINITY)) - normalizer;
+            worst = worst.max((ours - logprob).abs());
+            if (ours - logprob).abs() > row.tolerance {
+                differing.push(format!("    prompt {index}: token {id} has {ours:.3}, the reference {logprob:.3}"));
+            }
+        }
+        if top[0].1 - top[1].1 > CLEAR {
+            first_clear += 1;
+            first_right += usize::from(greedy.first() == Some(&(top[0].0 as u32)));
+        }
+        same += greedy.iter().zip(&wanted).take_while(|(a, b)| a == b).count();
+        of += wanted.len();
+    }
+    let count = prompts.len();
+    let right = tokenized == count && worst <= row.tolerance && first_right == first_clear;
+    println!(
+        "{:<20} {:<11} {count:>7} {:>9} {:>13} {:>11} {:>15}  {}",
+        row.name,
+        format!("{activations:?}").to_lowercase(),
+        format!("{tokenized}/{count}"),
+        format!("{worst:.3}/{}", row.tolerance),
+        format!("{first_right}/{first_clear}"),
+        format!("{same}/{of}"),
+        if right { "agrees" } else { "DIFFERS" }
+    );
+    differing.iter().for_each(|line| println!("{line}"));
+    Ok(right)
+}
+
+/// The reference with all weights dequantized: every greedy id must be the same with f32 activations.
+fn exact(path: &Path, reference: &Value) -> anyhow::Result<bool> {
+    let mut engine = load(path, Activations::F32)?;
+    let reference = &reference["f32_dequantized_reference"];
+    let runs: Vec<&Value> =
+        ["raw", "chat"].iter().flat_map(|k| reference[k].as_array().into_iter().flatten()).collect();
+    let (mut same, mut of) = (0, 0);
+    let mut differing = Vec::new();
+    for (index, run) in runs.iter().enumerate() {
+        let wanted = ids(&run["tokens"]);
+        let (_, greedy) = generate(&mut engine, &ids(&run["prompt_tokens"]), wanted.len())?;
+        let equal = greedy.iter().zip(&wanted).take_while(|(a, b)| a == b).count();
+        if equal < wanted.len() {
+            differing.push(format!("    prompt {index}: token {equal} of {} is another", wanted.len()));
+        }
+        same += equal;
+        of += wanted.len();
+    }
+    let right = same == of;
+    let verdict = if right { "agrees" } else { "DIFFERS" };
+    println!(
+        "{EXACT:<20} {:<11} {:>7} {:>9} {:>13} {:>11} {:>15}  {verdict} (f32 reference, token for token)",
+        "f32",
+        runs.len(),
+        "-",
+        "-",
+        "-",
+        format!("{same}/{of}")
+    );
+    differing.iter().for_each(|line| println!("{line}"));
+    Ok(right)
+}
+
+/// The logits after the prompt, and `count` greedy tokens.
+fn generate(engine: &mut Engine, prompt: &[u32], count: usize) -> anyhow::Result<(Vec<f32>, Vec<u32>)> {
+    let mut sequence = engine.sequence();
+    let logits = engine.prefill(&mut sequence, prompt)?.to_vec();
+    let mut tokens = vec![argmax(&logits)];
+    while tokens.len() < count {
+        let last = tokens[tokens.len() - 1];
+        let left = count - tokens.len();
+        let more = engine.greedy(&mut sequence, last, left)?;
+        ensure!(!more.is_empty(), "a greedy step gave nothing");
+        tokens.extend_from_slice(more);
+    }
+    tokens.truncate(count);
+    Ok((logits, tokens))
+}
+
+fn pair(value: &Value) -> Option<(usize, f64)> {
+    Some((value.get(0)?.as_u64()? as usize, value.get(1)?.as_f64()?))
+}
+
+fn log_sum_exp(logits: &[f32]) -> f64 {
+    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    f64::from(max) + logits.iter().map(|&l| f64::from(l - max).exp()).sum::<f64>().ln()
+}
