@@ -21,6 +21,7 @@ impl Pool {
         self.counts.len()
     }
 
+    #[cfg(test)]
     pub fn free(&self) -> usize {
         self.free.len()
     }

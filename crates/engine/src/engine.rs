@@ -58,8 +58,10 @@ impl Default for LoadOptions {
     }
 }
 
-/// Rows a small-batch program takes.
+/// Rows a small-batch program takes, and sequences a step can have.
 const SMALL_BATCH: usize = 16;
+/// Rows of logits a chunk can give. Rows nobody asks for are memory nobody touches.
+const CHUNK_OUTPUTS: usize = 64;
 /// The longest chain of greedy tokens in one replay.
 pub(crate) const MAX_CHAIN: usize = 64;
 
@@ -135,7 +137,9 @@ impl Engine {
         let chunk = options.chunk.clamp(1, 4096);
         let sequences = options.sequences.clamp(1, SMALL_BATCH);
 
-        let mut sizes = vec![(1, 1), (SMALL_BATCH.min(chunk), SMALL_BATCH.min(chunk)), (chunk, SMALL_BATCH.min(chunk))];
+        // (rows, outputs) by class.
+        let mut sizes =
+            vec![(1, 1), (SMALL_BATCH.min(chunk), SMALL_BATCH.min(chunk)), (chunk, CHUNK_OUTPUTS.min(chunk))];
         sizes.dedup();
         let mut built = Vec::new();
         for (max_rows, max_outputs) in sizes {
@@ -148,7 +152,7 @@ impl Engine {
         let groups = &built[0].0.kv_groups;
         let steps = StepLayout {
             max_rows: chunk,
-            max_outputs: SMALL_BATCH,
+            max_outputs: CHUNK_OUTPUTS,
             groups: groups.len(),
             sequences: SMALL_BATCH,
             table_blocks: context.div_ceil(KV_BLOCK) + 1,
@@ -249,7 +253,7 @@ impl Engine {
     pub fn logits(&mut self, tokens: &[u32], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
         let mut sequence = self.sequence();
         self.check_room(&sequence, tokens.len())?;
-        let rows = self.chunk().min(SMALL_BATCH);
+        let rows = self.chunk().min(CHUNK_OUTPUTS);
         for tokens in tokens.chunks(rows) {
             let start = sequence.len();
             self.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All }])?;
@@ -276,7 +280,7 @@ impl Engine {
         Ok(times)
     }
 
-    /// One step over any number of sequences; up to `SMALL_BATCH` rows of logits come out, in order.
+    /// One step over any number of sequences; up to `CHUNK_OUTPUTS` rows of logits come out, in order.
     pub fn step(&mut self, parts: &mut [Part<'_>]) -> Result<(), Error> {
         self.submit(parts, 1)
     }
@@ -339,7 +343,7 @@ impl Engine {
     fn class_for(&self, rows: usize, outputs: usize, sequences: usize) -> Result<usize, Error> {
         let fits = |c: &Class| rows <= c.program.max_rows && outputs <= c.program.max_outputs;
         let class = self.classes.iter().position(fits).filter(|_| sequences <= SMALL_BATCH);
-        class.ok_or(Error::StepTooLarge { rows, outputs, max_rows: self.chunk(), max_outputs: SMALL_BATCH })
+        class.ok_or(Error::StepTooLarge { rows, outputs, max_rows: self.chunk(), max_outputs: CHUNK_OUTPUTS })
     }
 
     fn write_steps(&mut self, parts: &[Part<'_>], rows: usize, outputs: usize) {
