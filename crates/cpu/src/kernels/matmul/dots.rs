@@ -4,7 +4,7 @@
 //! products. Splitting among threads, bias, activation, residual and re-quantization belong to
 //! the product around it, so they are written once.
 
-use akunu_dtype::{Format, GROUP, Planes, Unpacked};
+use akunu_dtype::{DType, Format, GROUP, Planes, Unpacked};
 use akunu_plan::q8;
 
 /// A tile of dot products: `out[m][n] = x[m] · w[n]` for `m < rows`, `n < cols`.
@@ -64,6 +64,37 @@ impl RowPtrs {
             scales: std::array::from_fn(|r| side(d.w_scales, r)),
             biases: std::array::from_fn(|r| side(d.w_biases, r)),
         }
+    }
+}
+
+/// The side planes of an affine format.
+pub struct Sides {
+    /// Values that share a number: 2 to this power, 32 or more.
+    log: u32,
+    /// Bytes of a number: 4 for f32, or 2, then f16 or bf16.
+    pub bytes: usize,
+    pub f16: bool,
+}
+
+impl Sides {
+    /// Those of the format of `d`, if it has some.
+    pub fn of(d: &Dots) -> Option<Self> {
+        let f = DType::from_index(d.dtype)?.format();
+        let side = f.side?;
+        let log = f.block.is_power_of_two().then(|| f.block.trailing_zeros())?;
+        Some(Self { log, bytes: f.side_bytes, f16: side == DType::F16 })
+    }
+
+    /// The group of value `k`.
+    #[inline(always)]
+    pub fn group(&self, k: usize) -> usize {
+        k >> self.log
+    }
+
+    /// Byte of the number that value `k` of a row takes.
+    #[inline(always)]
+    pub fn at(&self, k: usize) -> usize {
+        self.group(k) * self.bytes
     }
 }
 

@@ -28,7 +28,7 @@ pub struct DotsRow {
 }
 
 macro_rules! table {
-    ($($chained:ident $dtype:ident: $kernel:ident $(<$side:ident, $group:literal>)?;)*) => {
+    ($($chained:ident $dtype:ident: $kernel:ident;)*) => {
         /// Every kernel.
         pub static DOTS: &[DotsRow] = &[
             row(None, Act::F32, Level::Generic, "dots_any_f32_generic", generic::f32_any),
@@ -56,7 +56,7 @@ macro_rules! table {
                 Act::Q8,
                 Level::Avx2,
                 concat!("dots_", stringify!($dtype), "_q8_avx2"),
-                avx2::q8::<avx2::$kernel $(<avx2::$side, $group>)?>,
+                avx2::q8::<avx2::$kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
             row(None, Act::F32, Level::Avx512, "dots_any_f32_avx512", avx512::f32_any),
@@ -74,7 +74,7 @@ macro_rules! table {
                 Act::Q8,
                 Level::Avx512,
                 concat!("dots_", stringify!($dtype), "_q8_avx512"),
-                avx512::q8::<avx512::$kernel $(<avx512::$side, $group>)?>,
+                avx512::q8::<avx512::$kernel>,
             ),)*
         ];
     };
@@ -96,24 +96,24 @@ table! {
     q8_wide IQ4_NL: Iq4Nl;
     q8_wide IQ4_XS: Iq4Xs;
     q8_wide MXFP4: Mxfp4;
-    q8_wide MLX4_G32_F16: Mlx4<SideF16, 32>;
-    q8_wide MLX4_G32_BF16: Mlx4<SideBf16, 32>;
-    q8_wide MLX4_G32_F32: Mlx4<SideF32, 32>;
-    q8_wide MLX4_G64_F16: Mlx4<SideF16, 64>;
-    q8_wide MLX4_G64_BF16: Mlx4<SideBf16, 64>;
-    q8_wide MLX4_G64_F32: Mlx4<SideF32, 64>;
-    q8_wide MLX4_G128_F16: Mlx4<SideF16, 128>;
-    q8_wide MLX4_G128_BF16: Mlx4<SideBf16, 128>;
-    q8_wide MLX4_G128_F32: Mlx4<SideF32, 128>;
-    q8_wide MLX8_G32_F16: Mlx8<SideF16, 32>;
-    q8_wide MLX8_G32_BF16: Mlx8<SideBf16, 32>;
-    q8_wide MLX8_G32_F32: Mlx8<SideF32, 32>;
-    q8_wide MLX8_G64_F16: Mlx8<SideF16, 64>;
-    q8_wide MLX8_G64_BF16: Mlx8<SideBf16, 64>;
-    q8_wide MLX8_G64_F32: Mlx8<SideF32, 64>;
-    q8_wide MLX8_G128_F16: Mlx8<SideF16, 128>;
-    q8_wide MLX8_G128_BF16: Mlx8<SideBf16, 128>;
-    q8_wide MLX8_G128_F32: Mlx8<SideF32, 128>;
+    q8_wide MLX4_G32_F16: Mlx4;
+    q8_wide MLX4_G32_BF16: Mlx4;
+    q8_wide MLX4_G32_F32: Mlx4;
+    q8_wide MLX4_G64_F16: Mlx4;
+    q8_wide MLX4_G64_BF16: Mlx4;
+    q8_wide MLX4_G64_F32: Mlx4;
+    q8_wide MLX4_G128_F16: Mlx4;
+    q8_wide MLX4_G128_BF16: Mlx4;
+    q8_wide MLX4_G128_F32: Mlx4;
+    q8_wide MLX8_G32_F16: Mlx8;
+    q8_wide MLX8_G32_BF16: Mlx8;
+    q8_wide MLX8_G32_F32: Mlx8;
+    q8_wide MLX8_G64_F16: Mlx8;
+    q8_wide MLX8_G64_BF16: Mlx8;
+    q8_wide MLX8_G64_F32: Mlx8;
+    q8_wide MLX8_G128_F16: Mlx8;
+    q8_wide MLX8_G128_BF16: Mlx8;
+    q8_wide MLX8_G128_F32: Mlx8;
 }
 
 const fn row(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: DotsFn) -> DotsRow {

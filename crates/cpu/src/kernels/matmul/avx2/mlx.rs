@@ -1,111 +1,123 @@
 //! MLX affine formats of 4 and 8 bits, every group size and float type of the side planes.
 //!
 //! Integers are in order: of 4 bits, byte `j` has value `2j` in its low nibble. A step's two blocks
-//! take their scale and bias from group `32 * block / GROUP`. Eight-bit integers are unsigned; as in
+//! take their scale and bias from group `32 * block / group`. Eight-bit integers are unsigned; as in
 //! `Unpacked` 128 moves from them into the offset.
 
 use super::{Kind, Step, Weights, existing, pieces};
-use crate::kernels::matmul::dots::{Dots, RowPtrs};
+use crate::kernels::matmul::dots::{Dots, RowPtrs, Sides};
 use std::arch::x86_64::*;
-use std::marker::PhantomData;
 
-pub struct Mlx4<S, const GROUP: usize>(PhantomData<S>);
-pub struct Mlx8<S, const GROUP: usize>(PhantomData<S>);
+pub struct Mlx4(Sides);
+pub struct Mlx8(Sides);
 
-pub struct SideF16;
-pub struct SideBf16;
-pub struct SideF32;
+/// Numbers of a unit, per group and row.
+type Numbers = [[f32; 4]; 8];
 
-/// A float type of the side planes.
-pub trait Side {
-    const BYTES: usize;
-
-    /// The number of each row at its pointer and `stride` bytes on, in lanes `4 * block + row`.
-    ///
-    /// # Safety
-    /// The caller has the AVX2 level; the numbers are readable.
-    unsafe fn load(p: [*const u8; 4], stride: usize) -> __m256;
+/// Scales and biases of a unit.
+#[derive(Clone, Copy)]
+pub struct Affine {
+    scale: Numbers,
+    bias: Numbers,
 }
 
-macro_rules! side {
-    ($name:ty: bytes $bytes:literal, $load:path) => {
-        impl Side for $name {
-            const BYTES: usize = $bytes;
-
-            #[inline(always)]
-            unsafe fn load(p: [*const u8; 4], stride: usize) -> __m256 {
-                // SAFETY: the same contract.
-                unsafe { $load(p, stride) }
-            }
+/// The first `groups` numbers from byte `at` of each row; others are 0.
+///
+/// # Safety
+/// The numbers are readable.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn numbers(sides: &Sides, p: [*const u8; 4], at: usize, groups: usize) -> Numbers {
+    // SAFETY: the same contract; a register has two groups.
+    unsafe {
+        let [a, b, c, d] = p.map(|p| row(sides, p.add(at), groups));
+        let (ab, cd) = (_mm256_unpacklo_ps(a, b), _mm256_unpacklo_ps(c, d));
+        let (ab_high, cd_high) = (_mm256_unpackhi_ps(a, b), _mm256_unpackhi_ps(c, d));
+        let columns = [
+            _mm256_shuffle_ps::<0b01_00_01_00>(ab, cd),
+            _mm256_shuffle_ps::<0b11_10_11_10>(ab, cd),
+            _mm256_shuffle_ps::<0b01_00_01_00>(ab_high, cd_high),
+            _mm256_shuffle_ps::<0b11_10_11_10>(ab_high, cd_high),
+        ];
+        let mut out = [[0.0; 4]; 8];
+        for (i, v) in columns.into_iter().enumerate() {
+            _mm_storeu_ps(out[i].as_mut_ptr(), _mm256_castps256_ps128(v));
+            _mm_storeu_ps(out[i + 4].as_mut_ptr(), _mm256_extractf128_ps::<1>(v));
         }
-    };
+        out
+    }
 }
 
-side!(SideF16: bytes 2, load_f16);
-side!(SideBf16: bytes 2, load_bf16);
-side!(SideF32: bytes 4, load_f32);
-
+/// The first `groups` (up to 8) numbers of a row.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn words(p: [*const u8; 4], stride: usize) -> __m128i {
-    // SAFETY: the caller's numbers.
-    let word = |p: *const u8| i64::from(unsafe { p.cast::<u16>().read_unaligned() });
-    let four = |at: usize| {
-        let w = p.map(|p| word(p.wrapping_add(at)));
-        w[0] | w[1] << 16 | w[2] << 32 | w[3] << 48
-    };
-    _mm_set_epi64x(four(stride), four(0))
+unsafe fn row(sides: &Sides, p: *const u8, groups: usize) -> __m256 {
+    // SAFETY: as many numbers are read as there are groups.
+    unsafe {
+        let words = match (sides.bytes, groups) {
+            (4, _) => {
+                let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+                let exist = _mm256_cmpgt_epi32(_mm256_set1_epi32(groups as i32), places);
+                return _mm256_maskload_ps(p.cast(), exist);
+            }
+            (_, 8) => _mm_loadu_si128(p.cast()),
+            (_, 4) => _mm_set_epi64x(0, p.cast::<i64>().read_unaligned()),
+            (_, 2) => _mm_setr_epi32(p.cast::<i32>().read_unaligned(), 0, 0, 0),
+            (_, _) => {
+                let mut copy = [0u16; 8];
+                copy.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(p, 2 * groups);
+                _mm_loadu_si128(copy.as_ptr().cast())
+            }
+        };
+        if sides.f16 {
+            return _mm256_cvtph_ps(words);
+        }
+        // A bf16 is the upper half of an f32.
+        _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(words)))
+    }
 }
 
+/// The numbers of groups `a` and `b` in lanes `4 * block + row`, where `b` may not exist.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load_f16(p: [*const u8; 4], stride: usize) -> __m256 {
-    // SAFETY: the same contract.
-    _mm256_cvtph_ps(unsafe { words(p, stride) })
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load_bf16(p: [*const u8; 4], stride: usize) -> __m256 {
-    // SAFETY: the same contract.
-    let words = _mm256_cvtepu16_epi32(unsafe { words(p, stride) });
-    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words))
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn load_f32(p: [*const u8; 4], stride: usize) -> __m256 {
-    // SAFETY: the caller's numbers.
-    let v = |r: usize, at: usize| unsafe { p[r].add(at).cast::<f32>().read_unaligned() };
-    let (a, b) = ([v(0, 0), v(1, 0), v(2, 0), v(3, 0)], [v(0, stride), v(1, stride), v(2, stride), v(3, stride)]);
-    _mm256_setr_ps(a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3])
+fn lanes(numbers: &Numbers, a: usize, b: usize, blocks: usize) -> __m256 {
+    // SAFETY: loads of four; a unit has at most eight groups.
+    let four = |i: usize| unsafe { _mm_loadu_ps(numbers[i % 8].as_ptr()) };
+    existing(_mm256_insertf128_ps::<1>(_mm256_castps128_ps256(four(a)), four(b)), blocks)
 }
 
 macro_rules! mlx {
     ($name:ident: bits $bits:expr, $kind:expr, run $run:expr, moved $moved:expr, $integers:expr) => {
-        impl<S: Side, const GROUP: usize> Weights for $name<S, GROUP> {
+        impl Weights for $name {
             const VALUES: usize = 32;
             const WIDE: bool = true;
             const OFFSETS: bool = true;
             const KIND: Kind = $kind;
             const RUN: usize = $run;
             const UNIT_BYTES: usize = 32 * $bits;
-            type Head = ();
+            type Head = Affine;
 
-            fn of(_: &Dots) -> Option<Self> {
-                Some(Self(PhantomData))
+            fn of(d: &Dots) -> Option<Self> {
+                Sides::of(d).map(Self)
             }
 
             #[inline(always)]
-            unsafe fn head(&self, _: &RowPtrs, _: usize, _: usize) {}
+            unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Affine {
+                let (at, groups) = (self.0.at(k), self.0.group(32 * blocks - 1) + 1);
+                // SAFETY: the numbers of the groups of `blocks` blocks from value `k` exist.
+                unsafe {
+                    Affine {
+                        scale: numbers(&self.0, rows.scales, at, groups),
+                        bias: numbers(&self.0, rows.biases, at, groups),
+                    }
+                }
+            }
 
             #[inline(always)]
-            unsafe fn step(&self, rows: &RowPtrs, k: usize, i: usize, blocks: usize, _: &()) -> Step {
-                let k = k + 64 * i;
-                let (at, side, p) = (k / 8 * $bits, k / GROUP * S::BYTES, &rows.data);
-                // Only groups of 32 have another for the second block.
-                let stride = 32 * (blocks - 1) / GROUP * S::BYTES;
-                // SAFETY: `blocks` blocks from value `k`, and the numbers of their groups, exist.
+            unsafe fn step(&self, rows: &RowPtrs, k: usize, i: usize, blocks: usize, head: &Affine) -> Step {
+                let (at, p) = ((k + 64 * i) / 8 * $bits, &rows.data);
+                let (a, b) = (self.0.group(64 * i), self.0.group(64 * i + 32));
+                // SAFETY: `blocks` blocks of the step exist.
                 unsafe {
                     let q = [
                         $integers(p[0].add(at), blocks),
@@ -113,8 +125,8 @@ macro_rules! mlx {
                         $integers(p[2].add(at), blocks),
                         $integers(p[3].add(at), blocks),
                     ];
-                    let scale = existing(S::load(rows.scales.map(|p| p.add(side)), stride), blocks);
-                    let bias = existing(S::load(rows.biases.map(|p| p.add(side)), stride), blocks);
+                    let scale = lanes(&head.scale, a, b, blocks);
+                    let bias = lanes(&head.bias, a, b, blocks);
                     Step { q, scale: [scale; 2], offset: [moved::<$moved>(scale, bias); 2] }
                 }
             }

@@ -1,122 +1,128 @@
 //! MLX affine formats of 4 and 8 bits, every group size and float type of the side planes.
 //!
 //! Integers are in order: of 4 bits, byte `j` has value `2j` in its low nibble. A step's four
-//! blocks take their scale and bias from group `32 * block / GROUP`. Eight-bit integers are
+//! blocks take their scale and bias from group `32 * block / group`. Eight-bit integers are
 //! unsigned; as in `Unpacked` 128 moves from them into the offset.
 
-use super::{Step, Weights, block_lanes, low_bits, pieces, quarters};
-use crate::kernels::matmul::dots::{Dots, RowPtrs};
+use super::{Step, Weights, high_f16, low_bits, low_f16, pieces, quarters};
+use crate::kernels::matmul::dots::{Dots, RowPtrs, Sides};
 use std::arch::x86_64::*;
-use std::marker::PhantomData;
 
-pub struct Mlx4<S, const GROUP: usize>(PhantomData<S>);
-pub struct Mlx8<S, const GROUP: usize>(PhantomData<S>);
+pub struct Mlx4(Lanes);
+pub struct Mlx8(Lanes);
 
-pub struct SideF16;
-pub struct SideBf16;
-pub struct SideF32;
+/// The side planes, and where the lanes of a pair of steps, `16 * step + 4 * block + row`, find
+/// their number among eight of each row.
+struct Lanes {
+    sides: Sides,
+    index: [u16; 32],
+}
 
-/// A float type of the side planes.
-pub trait Side {
-    const BYTES: usize;
+impl Lanes {
+    fn of(d: &Dots) -> Option<Self> {
+        let sides = Sides::of(d)?;
+        let index = std::array::from_fn(|i| (i % 4 * 8 + sides.group(i / 4 * 32)) as u16);
+        Some(Self { sides, index })
+    }
 
-    /// The numbers of `blocks` blocks of four rows in lanes `4 * block + row`, others 0, from
-    /// planes of one number per `GROUP` values.
+    /// The numbers of `blocks` blocks from byte `at` of each row, in the lanes of two steps; 0 where
+    /// there is no block.
     ///
     /// # Safety
-    /// The caller has the AVX-512 level; each pointer has a number for every group of the blocks.
-    unsafe fn load<const GROUP: usize>(p: [*const u8; 4], blocks: usize) -> __m512;
-}
-
-/// Groups that begin in `blocks` blocks.
-#[inline(always)]
-fn groups<const GROUP: usize>(blocks: usize) -> usize {
-    (blocks * 32).div_ceil(GROUP)
-}
-
-/// Where lanes `4 * block + row` find their number among four of each row.
-const fn index<const GROUP: usize>() -> [u32; 16] {
-    let mut index = [0; 16];
-    let mut i = 0;
-    while i < 16 {
-        index[i] = (i % 4 * 4 + i / 4 * 32 / GROUP) as u32;
-        i += 1;
-    }
-    index
-}
-
-/// Up to four 16-bit numbers of each row, one to a 32-bit lane `4 * block + row`.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn words<const GROUP: usize>(p: [*const u8; 4], blocks: usize) -> __m512i {
-    // SAFETY: as many numbers are read as there are groups.
-    let row = p.map(|p| unsafe {
-        match groups::<GROUP>(blocks) {
-            1 => i64::from(p.cast::<u16>().read_unaligned()),
-            2 => i64::from(p.cast::<u32>().read_unaligned()),
-            4 => p.cast::<i64>().read_unaligned(),
-            _ => i64::from(p.cast::<u32>().read_unaligned()) | i64::from(p.add(4).cast::<u16>().read_unaligned()) << 32,
+    /// Each pointer has a number for every group of the blocks.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    unsafe fn load(&self, p: [*const u8; 4], at: usize, blocks: usize) -> [__m512; 2] {
+        let p = p.map(|p| p.wrapping_add(at));
+        let groups = low_bits(self.sides.group(32 * blocks - 1) + 1) as u8;
+        let exist = low_bits(4 * blocks) as u32;
+        // SAFETY: as many numbers are read as there are groups; the first load is the array.
+        unsafe {
+            let index = _mm512_loadu_si512(self.index.as_ptr().cast());
+            if self.sides.bytes == 4 {
+                return floats(p, groups, index, exist);
+            }
+            let words = quarters(p.map(|p| _mm_maskz_loadu_epi16(groups, p.cast())));
+            let words = _mm512_maskz_permutexvar_epi16(exist, index, words);
+            if self.sides.f16 { [low_f16(words), high_f16(words)] } else { bf16s(words) }
         }
-    });
-    let all = _mm512_cvtepu16_epi32(_mm256_setr_epi64x(row[0], row[1], row[2], row[3]));
-    // SAFETY: the load is the array.
-    let index = unsafe { _mm512_loadu_si512(const { &index::<GROUP>() }.as_ptr().cast()) };
-    _mm512_maskz_permutexvar_epi32(block_lanes(blocks), index, all)
-}
-
-impl Side for SideF16 {
-    const BYTES: usize = 2;
-
-    #[inline(always)]
-    unsafe fn load<const GROUP: usize>(p: [*const u8; 4], blocks: usize) -> __m512 {
-        // SAFETY: the same contract.
-        unsafe { from_f16(words::<GROUP>(p, blocks)) }
     }
 }
 
-impl Side for SideBf16 {
-    const BYTES: usize = 2;
-
-    #[inline(always)]
-    unsafe fn load<const GROUP: usize>(p: [*const u8; 4], blocks: usize) -> __m512 {
-        // SAFETY: the same contract.
-        unsafe { from_bf16(words::<GROUP>(p, blocks)) }
-    }
-}
-
-impl Side for SideF32 {
-    const BYTES: usize = 4;
-
-    #[inline(always)]
-    unsafe fn load<const GROUP: usize>(p: [*const u8; 4], blocks: usize) -> __m512 {
-        // SAFETY: the same contract.
-        unsafe { floats::<GROUP>(p, blocks) }
-    }
-}
-
+/// 32 bf16 numbers: each is the upper half of an f32.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn from_f16(words: __m512i) -> __m512 {
-    _mm512_cvtph_ps(_mm512_cvtepi32_epi16(words))
+fn bf16s(words: __m512i) -> [__m512; 2] {
+    [_mm512_castsi512_si256(words), _mm512_extracti64x4_epi64::<1>(words)]
+        .map(|words| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(words))))
 }
 
+/// Up to eight f32 numbers of each row.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn from_bf16(words: __m512i) -> __m512 {
-    _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words))
+unsafe fn floats(p: [*const u8; 4], groups: u8, index: __m512i, exist: u32) -> [__m512; 2] {
+    // SAFETY: as many numbers are read as there are groups.
+    let row = |r: usize| unsafe { _mm512_castps256_ps512(_mm256_maskz_loadu_ps(groups, p[r].cast())) };
+    let pair = |a, b| _mm512_shuffle_f32x4::<0b01_00_01_00>(row(a), row(b));
+    let (first, second) = (pair(0, 1), pair(2, 3));
+    let each = |index, exist| _mm512_maskz_permutex2var_ps(exist, first, index, second);
+    let index = [_mm512_castsi512_si256(index), _mm512_extracti64x4_epi64::<1>(index)];
+    let index = index.map(|index| _mm512_cvtepu16_epi32(index));
+    [each(index[0], exist as u16), each(index[1], (exist >> 16) as u16)]
 }
 
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn floats<const GROUP: usize>(p: [*const u8; 4], blocks: usize) -> __m512 {
-    let exist = low_bits(groups::<GROUP>(blocks)) as u8;
-    // SAFETY: as many numbers are read as there are groups; the other load is the array.
-    let (all, index) = unsafe {
-        let row = p.map(|p| _mm_castps_si128(_mm_maskz_loadu_ps(exist, p.cast())));
-        (quarters(row), _mm512_loadu_si512(const { &index::<GROUP>() }.as_ptr().cast()))
+/// Scales and offsets of two steps.
+#[derive(Clone, Copy)]
+pub struct Affine {
+    scale: [__m512; 2],
+    offset: [__m512; 2],
+}
+
+macro_rules! mlx {
+    ($name:ident: bits $bits:expr, bias $bias:expr, $integers:expr) => {
+        impl Weights for $name {
+            const VALUES: usize = 32;
+            const WIDE: bool = true;
+            const OFFSETS: bool = true;
+            const BIAS: u8 = $bias;
+            const STEP_BYTES: usize = 16 * $bits;
+            type Head = Affine;
+
+            fn of(d: &Dots) -> Option<Self> {
+                Lanes::of(d).map(Self)
+            }
+
+            #[inline(always)]
+            unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Affine {
+                // SAFETY: the numbers of the groups of `blocks` blocks from value `k` exist.
+                unsafe {
+                    let at = self.0.sides.at(k);
+                    let scale = self.0.load(rows.scales, at, blocks);
+                    let bias = self.0.load(rows.biases, at, blocks);
+                    Affine { scale, offset: [moved::<$bias>(scale[0], bias[0]), moved::<$bias>(scale[1], bias[1])] }
+                }
+            }
+
+            #[inline(always)]
+            unsafe fn step(&self, rows: &RowPtrs, k: usize, half: usize, blocks: usize, head: &Affine) -> Step {
+                let (at, p) = ((k + 128 * half) / 8 * $bits, &rows.data);
+                // SAFETY: `blocks` blocks of the step exist.
+                unsafe {
+                    let q = [
+                        $integers(p[0].add(at), blocks),
+                        $integers(p[1].add(at), blocks),
+                        $integers(p[2].add(at), blocks),
+                        $integers(p[3].add(at), blocks),
+                    ];
+                    Step { q, scale: [head.scale[half]; 2], offset: [head.offset[half]; 2] }
+                }
+            }
+        }
     };
-    _mm512_castsi512_ps(_mm512_maskz_permutexvar_epi32(block_lanes(blocks), index, all))
 }
+
+mlx!(Mlx4: bits 4, bias 0, nibbles_in_order);
+mlx!(Mlx8: bits 8, bias 128, bytes_in_order);
 
 /// The offset of integers that are larger by `BIAS` than those of [`Step`].
 #[inline]
@@ -146,44 +152,3 @@ unsafe fn bytes_in_order(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces of existing blocks.
     unsafe { (pieces(p, 32, blocks), pieces(p.add(16), 32, blocks)) }
 }
-
-macro_rules! mlx {
-    ($name:ident, bits $bits:expr, bias $bias:expr, $integers:expr) => {
-        impl<S: Side, const GROUP: usize> Weights for $name<S, GROUP> {
-            const VALUES: usize = 32;
-            const WIDE: bool = true;
-            const OFFSETS: bool = true;
-            const BIAS: u8 = $bias;
-            const STEP_BYTES: usize = 16 * $bits;
-            type Head = ();
-
-            fn of(_: &Dots) -> Option<Self> {
-                Some(Self(PhantomData))
-            }
-
-            #[inline(always)]
-            unsafe fn head(&self, _: &RowPtrs, _: usize, _: usize) {}
-
-            #[inline(always)]
-            unsafe fn step(&self, rows: &RowPtrs, k: usize, half: usize, blocks: usize, _: &()) -> Step {
-                let k = k + 128 * half;
-                let (at, side, p) = (k / 8 * $bits, k / GROUP * S::BYTES, &rows.data);
-                // SAFETY: `blocks` blocks from value `k`, and the numbers of their groups, exist.
-                unsafe {
-                    let q = [
-                        $integers(p[0].add(at), blocks),
-                        $integers(p[1].add(at), blocks),
-                        $integers(p[2].add(at), blocks),
-                        $integers(p[3].add(at), blocks),
-                    ];
-                    let scale = S::load::<GROUP>(rows.scales.map(|p| p.add(side)), blocks);
-                    let bias = S::load::<GROUP>(rows.biases.map(|p| p.add(side)), blocks);
-                    Step { q, scale: [scale; 2], offset: [moved::<$bias>(scale, bias); 2] }
-                }
-            }
-        }
-    };
-}
-
-mlx!(Mlx4, bits 4, bias 0, nibbles_in_order);
-mlx!(Mlx8, bits 8, bias 128, bytes_in_order);

@@ -22,7 +22,7 @@ mod superblocks;
 pub use any::Any;
 pub use blocks::*;
 pub use float::{bf16, f16, f32, f32_any};
-pub use mlx::{Mlx4, Mlx8, SideBf16, SideF16, SideF32};
+pub use mlx::{Mlx4, Mlx8};
 pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};
