@@ -166,7 +166,7 @@ impl Pool {
         out.clear();
         let available = (self.blocks.len() / self.bytes) as u64;
         for _ in 0..count {
-            let at = (random.next() >> 32) * available >> 32;
+            let at = ((random.next() >> 32) * available) >> 32;
             out.extend_from_slice(&self.blocks[at as usize * self.bytes..][..self.bytes]);
         }
     }

@@ -79,7 +79,7 @@ fn build() -> anyhow::Result<PathBuf> {
     let out = command.output().context("cannot start cargo")?;
     let messages = String::from_utf8_lossy(&out.stdout);
     let parsed = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let binary = parsed.filter_map(|m| m["executable"].as_str().map(PathBuf::from)).last();
+    let binary = parsed.filter_map(|m| m["executable"].as_str().map(PathBuf::from)).next_back();
     binary.filter(|_| out.status.success()).context("cargo build failed")
 }
 
