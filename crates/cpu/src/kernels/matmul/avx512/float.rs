@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// With up to this many activation rows weights are not converted in memory.
-const FEW: usize = 3;
+const FEW: usize = 24;
 /// Values of a panel; whole blocks of every format.
 const PANEL: usize = 1024;
 /// Weight rows of a panel.
@@ -89,9 +89,7 @@ macro_rules! kernels {
             unsafe {
                 match d.rows {
                     0 => {}
-                    1 => few::<$float, 1, 4>(d),
-                    2 => few::<$float, 2, 4>(d),
-                    FEW => few::<$float, FEW, 4>(d),
+                    1..=FEW => few::<$float>(d),
                     _ => panels(d, |n, k, len, out| convert::<$float>(d, n, k, len, out)),
                 }
             }
@@ -120,41 +118,57 @@ pub unsafe fn f32_any(d: &Dots) {
     unsafe { panels(d, |n, k, len, out| decode(d, f, n, k, len, out)) }
 }
 
-/// `R` activation rows, `C` weight rows at a time.
+/// A few weight rows at a time, which stay in the cache for all activation rows.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn few<F: Float, const R: usize, const C: usize>(d: &Dots) {
+unsafe fn few<F: Float>(d: &Dots) {
+    // SAFETY: rows of the tile.
+    unsafe {
+        for n in (0..d.cols).step_by(4) {
+            for m in (0..d.rows).step_by(4) {
+                match d.rows - m {
+                    1 => rows::<F, 1, 4>(d, m, n),
+                    2 => rows::<F, 2, 4>(d, m, n),
+                    3 => rows::<F, 3, 4>(d, m, n),
+                    _ => rows::<F, 4, 4>(d, m, n),
+                }
+            }
+        }
+    }
+}
+
+/// Products of activation rows `m..m + R` and weight rows `n..n + C`.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: usize) {
     // SAFETY: loads stay within the rows, stores within the tile.
     unsafe {
-        for n in (0..d.cols).step_by(C) {
-            let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c).min(d.cols - 1) * d.w_stride));
-            let x: [*const f32; R] = std::array::from_fn(|m| d.x.add(m * d.x_stride).cast());
-            let mut sum = [[_mm512_setzero_ps(); C]; R];
-            let mut add = |k: usize, len: usize| {
-                let w = w.map(|w| F::load(w.add(k * F::BYTES), len));
-                for (sum, x) in sum.iter_mut().zip(x) {
-                    let x = _mm512_maskz_loadu_ps(low_bits(len) as u16, x.add(k));
-                    for (sum, w) in sum.iter_mut().zip(w) {
-                        *sum = _mm512_fmadd_ps(w, x, *sum);
-                    }
-                }
-            };
-            let line = 64 / F::BYTES;
-            let whole = d.k / line * line;
-            for k in (0..whole).step_by(line) {
-                for w in w {
-                    _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(k * F::BYTES + AHEAD).cast());
-                }
-                for k in (k..k + line).step_by(16) {
-                    add(k, 16);
+        let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c).min(d.cols - 1) * d.w_stride));
+        let x: [*const f32; R] = std::array::from_fn(|i| d.x.add((m + i) * d.x_stride).cast());
+        let mut sum = [[_mm512_setzero_ps(); C]; R];
+        let mut add = |k: usize, len: usize| {
+            let w = w.map(|w| F::load(w.add(k * F::BYTES), len));
+            for (sum, x) in sum.iter_mut().zip(x) {
+                let x = _mm512_maskz_loadu_ps(low_bits(len) as u16, x.add(k));
+                for (sum, w) in sum.iter_mut().zip(w) {
+                    *sum = _mm512_fmadd_ps(w, x, *sum);
                 }
             }
-            for k in (whole..d.k).step_by(16) {
-                add(k, 16.min(d.k - k));
+        };
+        let line = 64 / F::BYTES;
+        let whole = d.k / line * line;
+        for k in (0..whole).step_by(line) {
+            for w in w {
+                _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(k * F::BYTES + AHEAD).cast());
             }
-            for (m, sum) in sum.into_iter().enumerate() {
-                for (c, sum) in sum.into_iter().enumerate().take(d.cols - n) {
-                    *d.out.add(m * d.out_stride + n + c) = fold(sum);
-                }
+            for k in (k..k + line).step_by(16) {
+                add(k, 16);
+            }
+        }
+        for k in (whole..d.k).step_by(16) {
+            add(k, 16.min(d.k - k));
+        }
+        for (i, sum) in sum.into_iter().enumerate() {
+            for (c, sum) in sum.into_iter().enumerate().take(d.cols - n) {
+                *d.out.add((m + i) * d.out_stride + n + c) = fold(sum);
             }
         }
     }
