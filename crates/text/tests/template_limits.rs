@@ -56,7 +56,7 @@ fn runaway_templates_are_stopped() {
         let result = render(&source, input.clone());
         let took = started.elapsed();
         let error = result.err().unwrap_or_else(|| panic!("{source:.120} was rendered"));
-        assert!(took < Duration::from_secs(20), "{source:.120} took {took:?}");
+        assert!(took < Duration::from_secs(120), "{source:.120} took {took:?}");
         println!("{took:>10.1?} {error} <- {source:.80}");
     }
 }

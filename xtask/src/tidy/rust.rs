@@ -135,7 +135,7 @@ mod tests {
         let text = "let a = [DType::Q4_0, DType::Q8_0];\nif x == DType::Q4_0 {}\nmatch x {\nDType::F16 => 1,\n}\n\
                     matches!(x, DType::F32 | DType::F16);\nDType::from_name(x) == y\n// x == DType::Q4_0\n\
                     #[cfg(test)]\nassert!(x == DType::F32);\n";
-        assert_eq!(found(number_formats, "crates/cpu/src/a.rs", text), [2, 4, 5, 5]);
+        assert_eq!(found(number_formats, "crates/cpu/src/a.rs", text), [2, 4, 6, 6]);
         assert!(found(number_formats, "crates/dtype/src/a.rs", text).is_empty());
     }
 
