@@ -1,7 +1,8 @@
 //! The numbers of a model, read from GGUF metadata or config.json through its family's row.
 
-use crate::descriptor::{Norm, WindowPattern};
+use crate::descriptor::{Activation, Norm, WindowPattern};
 use crate::keys::{self, Reader};
+use crate::pooling;
 use crate::{ArchDescriptor, Error};
 
 /// One set of rope frequencies, scaling applied.
@@ -13,9 +14,17 @@ pub struct Rope {
     pub magnitude: f32,
 }
 
+/// How the rows of a text become one vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    Mean,
+    First,
+    Last,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
-    /// Positions a row can see, itself included.
+    /// Positions a row can see, itself included; half of them to either side where rows see the whole text.
     pub window: Option<usize>,
     /// Index into `ModelConfig::ropes`.
     pub rope: Option<usize>,
@@ -46,6 +55,14 @@ pub struct ModelConfig {
     /// The first is that of full layers, a second that of sliding ones where they differ.
     pub ropes: Vec<Rope>,
     pub layers: Vec<LayerConfig>,
+    /// What the file says of it.
+    pub pooling: Option<Pooling>,
+    /// Before the classification head.
+    pub head_pooling: Pooling,
+    /// Kinds of segments the model tells apart.
+    pub segments: usize,
+    /// Scores that a classification head gives; 0: there is none.
+    pub classes: usize,
 }
 
 /// Far above any model there is, and far below what could overflow the arithmetic after it.
@@ -84,7 +101,10 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
     };
     let eps = reader.float(eps_key)?.ok_or_else(|| reader.missing(eps_key))?;
     if reader.flag(keys::PARALLEL_RESIDUAL)? == Some(true) {
-        return Err(Error::NotSupported { path: reader.file.path().into(), what: "parallel residual".into() });
+        return Err(not_supported(reader, "parallel residual".into()));
+    }
+    if !descriptor.causal {
+        check_encoder(descriptor, reader)?;
     }
     let multiplier =
         |key| -> Result<Option<f32>, Error> { if descriptor.multipliers { reader.float(key) } else { Ok(None) } };
@@ -117,7 +137,35 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         final_cap: reader.float(keys::FINAL_CAP)?.unwrap_or(0.0),
         ropes: Vec::new(),
         layers: layers(descriptor, reader, count)?,
+        pooling: pooling::read(reader)?,
+        head_pooling: pooling::of_head(descriptor, reader)?,
+        segments: 0,
+        classes: 0,
     })
+}
+
+/// Encoders whose configuration asks for what the family's row does not have.
+fn check_encoder(descriptor: &ArchDescriptor, reader: &Reader) -> Result<(), Error> {
+    let activation = match reader.text(keys::HIDDEN_ACTIVATION)? {
+        Some("gelu") => Activation::GeluErf,
+        Some("silu" | "swish" | "swiglu") => Activation::Silu,
+        Some("gelu_new" | "gelu_fast" | "gelu_pytorch_tanh") => Activation::GeluTanh,
+        None => descriptor.activation,
+        Some(other) => return Err(not_supported(reader, format!("the activation {other:?}"))),
+    };
+    if activation != descriptor.activation {
+        return Err(not_supported(reader, format!("{activation:?} in the {} architecture", descriptor.name)));
+    }
+    match reader.json().and(reader.text(keys::POSITION_KIND)?) {
+        Some(kind) if !["absolute", "rope", "sans_pos"].contains(&kind) => {
+            Err(not_supported(reader, format!("{kind:?} positions")))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn not_supported(reader: &Reader, what: String) -> Error {
+    Error::NotSupported { path: reader.file.path().into(), what }
 }
 
 fn query_scalar(reader: &Reader) -> Result<Option<f32>, Error> {
@@ -130,7 +178,8 @@ fn rotated(reader: &Reader, head_dim: usize) -> Result<usize, Error> {
         return Ok(reader.uint(keys::ROTATED)?.unwrap_or(head_dim));
     };
     let new_form = json.get("rope_parameters").and_then(|r| r.get("partial_rotary_factor"));
-    let fraction = new_form.or_else(|| json.get("partial_rotary_factor")).and_then(|v| v.as_f64()).unwrap_or(1.0);
+    let old_forms = ["partial_rotary_factor", "rotary_emb_fraction"].iter().find_map(|k| json.get(k));
+    let fraction = new_form.or(old_forms).and_then(|v| v.as_f64()).unwrap_or(1.0);
     if !(0.0..=1.0).contains(&fraction) {
         return Err(reader.bad("partial_rotary_factor", fraction, "0 to 1 is needed"));
     }
@@ -150,9 +199,12 @@ fn layers(descriptor: &ArchDescriptor, reader: &Reader, count: usize) -> Result<
     let listed = list(reader, "layer_types", count)?;
     let rotating = list(reader, "no_rope_layers", count)?;
     let period = json.and_then(|j| j.get("sliding_window_pattern").or_else(|| j.get("_sliding_window_pattern")));
-    let pattern = match period.and_then(|v| v.as_u64()) {
-        Some(n) if n > 0 => WindowPattern::ButEvery(n as usize),
-        _ => descriptor.window_pattern,
+    let first_of = json.and_then(|j| j.get("global_attn_every_n_layers"));
+    let number = |v: Option<&serde_json::Value>| v.and_then(|v| v.as_u64()).filter(|n| *n > 0).map(|n| n as usize);
+    let pattern = match (number(period), number(first_of)) {
+        (Some(n), _) => WindowPattern::ButEvery(n),
+        (None, Some(n)) => WindowPattern::ButFirstOf(n),
+        (None, None) => descriptor.window_pattern,
     };
     (0..count)
         .map(|l| {
@@ -162,8 +214,7 @@ fn layers(descriptor: &ArchDescriptor, reader: &Reader, count: usize) -> Result<
                     Some("full_attention") => false,
                     _ => return Err(reader.bad("layer_types", &types[l], "full or sliding attention is needed")),
                 },
-                (None, WindowPattern::All) => true,
-                (None, WindowPattern::ButEvery(n)) => !(l + 1).is_multiple_of(n),
+                (None, pattern) => pattern.slides(l),
             };
             let window = window.filter(|_| slides);
             let rotates = match (rotating, descriptor.no_rope_every) {

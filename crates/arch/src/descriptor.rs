@@ -5,6 +5,7 @@
 //! whole width: its length says which), one without a `Gate` has a plain MLP, a file without an
 //! `Output` is tied. A fact stated twice can disagree with itself.
 
+use crate::config::Pooling;
 use crate::weights::Name;
 
 /// Element-wise function of the MLP.
@@ -13,6 +14,8 @@ pub enum Activation {
     Silu,
     GeluTanh,
     GeluErf,
+    /// Of classification heads only.
+    Tanh,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +39,18 @@ pub enum WindowPattern {
     All,
     /// All but every n-th layer.
     ButEvery(usize),
+    /// All but the first of every n layers.
+    ButFirstOf(usize),
+}
+
+impl WindowPattern {
+    pub fn slides(self, layer: usize) -> bool {
+        match self {
+            WindowPattern::All => true,
+            WindowPattern::ButEvery(n) => !(layer + 1).is_multiple_of(n),
+            WindowPattern::ButFirstOf(n) => !layer.is_multiple_of(n),
+        }
+    }
 }
 
 /// One family.
@@ -45,10 +60,18 @@ pub struct ArchDescriptor {
     pub name: &'static str,
     /// `architectures` in config.json.
     pub hf: &'static [&'static str],
+    /// Rows see what stands before them; else the whole text, and there is nothing to generate.
+    pub causal: bool,
     pub norm: Norm,
     /// Added to norm weights of HF and MLX files; GGUF has it added already.
     pub hf_norm_weight_offset: f32,
     pub activation: Activation,
+    /// Between the two matrices of a classification head.
+    pub head_activation: Activation,
+    /// Of its input, where the file does not say.
+    pub head_pooling: Pooling,
+    /// Rows of an HF table of positions before that of the first position.
+    pub hf_first_position: usize,
     /// How GGUF query and key weights are laid out; HF and MLX are always split-half.
     pub gguf_rope: RopeStyle,
     /// Token embeddings are multiplied by √dim.

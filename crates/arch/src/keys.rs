@@ -19,19 +19,19 @@ macro_rules! keys {
 }
 
 keys! {
-    DIM = "embedding_length", ["hidden_size"];
-    LAYERS = "block_count", ["num_hidden_layers"];
-    FFN = "feed_forward_length", ["intermediate_size"];
-    HEADS = "attention.head_count", ["num_attention_heads"];
+    DIM = "embedding_length", ["hidden_size", "n_embd"];
+    LAYERS = "block_count", ["num_hidden_layers", "n_layer"];
+    FFN = "feed_forward_length", ["intermediate_size", "n_inner"];
+    HEADS = "attention.head_count", ["num_attention_heads", "n_head"];
     KV_HEADS = "attention.head_count_kv", ["num_key_value_heads"];
     HEAD_DIM = "attention.key_length", ["head_dim"];
     VALUE_DIM = "attention.value_length", [];
     ROTATED = "rope.dimension_count", [];
-    CONTEXT = "context_length", ["max_position_embeddings"];
+    CONTEXT = "context_length", ["max_position_embeddings", "n_positions"];
     VOCAB = "vocab_size", ["vocab_size"];
     RMS_EPS = "attention.layer_norm_rms_epsilon", ["rms_norm_eps"];
-    LAYER_EPS = "attention.layer_norm_epsilon", ["layer_norm_eps", "norm_epsilon"];
-    WINDOW = "attention.sliding_window", ["sliding_window"];
+    LAYER_EPS = "attention.layer_norm_epsilon", ["layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon"];
+    WINDOW = "attention.sliding_window", ["sliding_window", "local_attention"];
     ATTENTION_SCALE = "attention.scale", ["attention_multiplier"];
     EMBEDDING_SCALE = "embedding_scale", ["embedding_multiplier"];
     RESIDUAL_SCALE = "residual_scale", ["residual_multiplier"];
@@ -39,6 +39,10 @@ keys! {
     ATTENTION_CAP = "attn_logit_softcapping", ["attn_logit_softcapping"];
     FINAL_CAP = "final_logit_softcapping", ["final_logit_softcapping"];
     PARALLEL_RESIDUAL = "use_parallel_residual", ["use_parallel_residual"];
+    POOLING = "pooling_type", [];
+    HIDDEN_ACTIVATION = "hidden_activation", ["hidden_act", "hidden_activation", "activation_function"];
+    HEAD_POOLING = "", ["classifier_pooling"];
+    POSITION_KIND = "", ["position_embedding_type"];
     QUERY_SCALAR = "", ["query_pre_attn_scalar"];
     ROPE_BASE = "rope.freq_base", [];
     ROPE_BASE_SLIDING = "rope.freq_base_swa", [];

@@ -12,11 +12,12 @@ pub mod error;
 mod families;
 mod keys;
 pub mod outline;
+mod pooling;
 mod rope;
 pub mod shapes;
 pub mod weights;
 
-pub use config::{LayerConfig, ModelConfig, Rope};
+pub use config::{LayerConfig, ModelConfig, Pooling, Rope};
 pub use descriptor::{Activation, ArchDescriptor, Norm, RopeStyle};
 pub use error::Error;
 pub use families::FAMILIES;

@@ -1,7 +1,7 @@
 //! What a GGUF file of a model says and which tensors it has: the way out, as `config` and `weights` are the way in.
 
 use crate::config::LayerConfig;
-use crate::descriptor::{Norm, WindowPattern};
+use crate::descriptor::Norm;
 use crate::keys::{self, Key, Reader};
 use crate::rope::{self, Scaling};
 use crate::weights::{self, Name};
@@ -203,13 +203,9 @@ impl Outline {
 
 /// Whether reading the GGUF file gives this configuration back; what cannot be said, where not.
 fn representable(d: &ArchDescriptor, c: &ModelConfig, ropes: &rope::Pair) -> Result<(), &'static str> {
-    let slides = |l: usize| match d.window_pattern {
-        WindowPattern::All => true,
-        WindowPattern::ButEvery(n) => !(l + 1).is_multiple_of(n),
-    };
     let window = c.layers.iter().find_map(|l| l.window);
     let rotates = |l: usize| d.no_rope_every.is_none_or(|n| !(l + 1).is_multiple_of(n));
-    let as_pattern = |l: usize, layer: &LayerConfig| layer.window == window.filter(|_| slides(l));
+    let as_pattern = |l: usize, layer: &LayerConfig| layer.window == window.filter(|_| d.window_pattern.slides(l));
     if window.is_none() && d.default_window.is_some() || !c.layers.iter().enumerate().all(|(l, x)| as_pattern(l, x)) {
         return Err("this pattern of sliding layers");
     }

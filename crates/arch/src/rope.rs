@@ -42,7 +42,9 @@ pub fn fill(
     if ropes.iter().any(|r| r.frequencies.iter().any(|f| !f.is_finite())) {
         return Err(reader.bad("rope", "not finite", "finite frequencies are needed"));
     }
-    if ropes[0] == ropes[1] {
+    if config.layers.iter().all(|l| l.rope.is_none()) {
+        ropes.clear();
+    } else if ropes[0] == ropes[1] {
         ropes.pop();
         for layer in &mut config.layers {
             layer.rope = layer.rope.map(|_| 0);
@@ -111,12 +113,13 @@ pub(crate) fn from_json(
             (base(sliding).unwrap_or(10_000.0), scaling(reader, config, json, sliding)?),
         ]);
     }
-    let base = json.get("rope_theta").and_then(|v| v.as_f64()).unwrap_or(10_000.0);
+    let named = |names: &[&str]| names.iter().find_map(|n| json.get(n)).and_then(|v| v.as_f64());
+    let base = named(&["rope_theta", "global_rope_theta", "rotary_emb_base"]).unwrap_or(10_000.0);
     let full = match json.get("rope_scaling").filter(|v| !v.is_null()) {
         Some(s) => scaling(reader, config, json, s)?,
         None => Scaling::None,
     };
-    let local = json.get("rope_local_base_freq").and_then(|v| v.as_f64());
+    let local = named(&["rope_local_base_freq", "local_rope_theta"]);
     let sliding = match local.or(descriptor.sliding_rope_base.map(f64::from)) {
         Some(base) => (base, Scaling::None),
         None => (base, full),

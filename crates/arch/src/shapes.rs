@@ -122,6 +122,10 @@ impl Shape {
             final_cap: self.final_cap,
             ropes: Vec::new(),
             layers: vec![LayerConfig { window: self.window, rope: None }; self.layers],
+            pooling: None,
+            head_pooling: self.family.head_pooling,
+            segments: 0,
+            classes: 0,
         }
     }
 

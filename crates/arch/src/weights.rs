@@ -34,6 +34,22 @@ pub enum Role {
     Down,
     DownBias,
     FfnPostNorm,
+    /// Added to the embedding of the token.
+    Positions,
+    Segments,
+    EmbeddingNorm,
+    EmbeddingNormBias,
+    /// Norms of the residual stream after a sublayer was added to it.
+    AttnSumNorm,
+    AttnSumNormBias,
+    FfnSumNorm,
+    FfnSumNormBias,
+    /// The first matrix of a classification head, and what follows it.
+    Head,
+    HeadBias,
+    HeadNorm,
+    Classes,
+    ClassesBias,
 }
 
 /// Which rows of a tensor a role takes: files stack weights that are used together.
@@ -109,7 +125,18 @@ impl Weights {
 }
 
 /// Tensors that old exporters wrote and nobody needs.
-const IGNORED_SUFFIXES: &[&str] = &["rotary_emb.inv_freq", "attn_rot_embd", "attn.masked_bias"];
+const IGNORED_SUFFIXES: &[&str] =
+    &["rotary_emb.inv_freq", "attn_rot_embd", "attn.masked_bias", "embeddings.position_ids"];
+
+/// Heads for the tasks encoders were trained with.
+const IGNORED_PREFIXES: &[&str] = &["cls.predictions.", "cls.seq_relationship.", "decoder.bias"];
+
+/// What HF puts before every name of the model proper, or leaves away, depending on the class that was saved.
+const PREFIXES: &[&str] = &["model.", "bert.", "roberta."];
+
+fn bare(name: &str) -> &str {
+    PREFIXES.iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name)
+}
 
 /// Finds every weight of the family in the file, checks its shape against the configuration, and
 /// refuses a file with tensors that nobody claims: computing without them would be silently wrong.
@@ -122,7 +149,7 @@ pub fn resolve(
         Container::Gguf => descriptor.gguf_names,
         Container::Safetensors => descriptor.hf_names,
     };
-    let by_name: HashMap<&str, usize> = file.tensors().iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
+    let by_name: HashMap<&str, usize> = file.tensors().iter().enumerate().map(|(i, t)| (bare(&t.name), i)).collect();
     let layers = config.layers.len();
     let mut slices = HashMap::new();
     let mut claimed = HashSet::new();
@@ -131,7 +158,7 @@ pub fn resolve(
             Some(l) => entry.pattern.replace("{}", &l.to_string()),
             None => entry.pattern.to_string(),
         };
-        let Some(&index) = by_name.get(name.as_str()) else {
+        let Some(&index) = by_name.get(bare(&name)) else {
             return match entry.required {
                 true => Err(Error::MissingTensor { path: file.path().into(), name }),
                 false => Ok(()),
@@ -139,7 +166,7 @@ pub fn resolve(
         };
         claimed.insert(index);
         let tensor = &file.tensors()[index];
-        slices.insert((entry.role, layer), slice(config, entry, index, tensor, file)?);
+        slices.insert((entry.role, layer), slice(descriptor, config, entry, index, tensor, file)?);
         Ok(())
     };
     for entry in names.iter().copied().flatten() {
@@ -150,7 +177,9 @@ pub fn resolve(
         }
     }
     let stray = file.tensors().iter().enumerate().find(|(i, t)| {
-        !claimed.contains(i) && !IGNORED_SUFFIXES.iter().any(|s| t.name.trim_end_matches(".weight").ends_with(s))
+        !claimed.contains(i)
+            && !IGNORED_SUFFIXES.iter().any(|s| t.name.trim_end_matches(".weight").ends_with(s))
+            && !IGNORED_PREFIXES.iter().any(|p| t.name.starts_with(p))
     });
     if let Some((_, tensor)) = stray {
         return Err(Error::UnexpectedTensor {
@@ -180,11 +209,20 @@ pub(crate) fn shape(role: Role, c: &ModelConfig) -> Vec<usize> {
         Role::Gate | Role::Up => vec![c.ffn, c.dim],
         Role::UpBias => vec![c.ffn],
         Role::Down => vec![c.dim, c.ffn],
+        Role::Positions => vec![c.context, c.dim],
+        Role::Segments => vec![c.segments, c.dim],
+        Role::EmbeddingNorm | Role::EmbeddingNormBias => vec![c.dim],
+        Role::AttnSumNorm | Role::AttnSumNormBias | Role::FfnSumNorm | Role::FfnSumNormBias => vec![c.dim],
+        Role::Head => vec![c.dim, c.dim],
+        Role::HeadBias | Role::HeadNorm => vec![c.dim],
+        Role::Classes => vec![c.classes, c.dim],
+        Role::ClassesBias => vec![c.classes],
     }
 }
 
 /// The rows of `tensor` that play the entry's role, after checking the tensor's shape.
 fn slice(
+    descriptor: &ArchDescriptor,
     config: &mut ModelConfig,
     entry: &Name,
     index: usize,
@@ -192,9 +230,19 @@ fn slice(
     file: &ModelFile,
 ) -> Result<TensorSlice, Error> {
     let found = &tensor.shape;
-    if entry.role == Role::TokenEmbedding {
-        // The vocabulary is a fact of the embedding table; metadata may leave it out.
-        config.vocab = found[0];
+    // Facts of these tables, which metadata may leave out.
+    let first = match (entry.role, file.container()) {
+        (Role::Positions, Container::Safetensors) => descriptor.hf_first_position,
+        _ => 0,
+    };
+    let table = found.first().copied().unwrap_or(0).max(1);
+    match entry.role {
+        Role::TokenEmbedding => config.vocab = table,
+        Role::Segments => config.segments = table,
+        Role::Classes => config.classes = table,
+        // A model has as many positions as its table has rows left.
+        Role::Positions => config.context = config.context.min(table.saturating_sub(first)).max(1),
+        _ => {}
     }
     let c = &*config;
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
@@ -206,6 +254,10 @@ fn slice(
     };
     let mut expected = whole.clone();
     let row = match entry.part {
+        Part::Whole if entry.role == Role::Positions => {
+            expected[0] = table.max(first + c.context);
+            first
+        }
         Part::Whole => 0,
         Part::StackedQ | Part::StackedK | Part::StackedV => {
             expected[0] = q + 2 * kv;

@@ -52,6 +52,7 @@ fn shape(op: &Op, rows: usize) -> String {
         Params::Element(p) => format!("[{rows}, {}]", p.dim),
         Params::Heads(p) => format!("[{rows}, {} + 2 × {}, {}]", p.heads, p.kv_heads, p.head_dim),
         Params::Attention(p) if p.window > 0 => format!("[{rows}, {}, {}] window {}", p.heads, p.head_dim, p.window),
+        Params::Head(p) => format!("[{rows}, {}, {}]", p.heads, p.head_dim),
         Params::Attention(p) => format!("[{rows}, {}, {}]", p.heads, p.head_dim),
         Params::ArgMax(p) => format!("[{rows}, {}]", p.n),
     }

@@ -11,7 +11,7 @@ fn table() -> String {
     let mut out =
         String::from("| family | `general.architecture` (GGUF) | `architectures` (HF, MLX) |\n|---|---|---|\n");
     for family in FAMILIES {
-        let title = family.hf[0].trim_end_matches("ForCausalLM");
+        let title = family.hf[0].trim_end_matches("ForCausalLM").trim_end_matches("Model");
         let classes = family.hf.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "| {title} | `{}` | {classes} |", family.name);
     }

@@ -88,6 +88,7 @@ fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, rows: usi
         soft_cap: 0.0,
         window: 0,
         kv,
+        sees: 0,
     };
     rig.op(OpKind::Attention, Per::Row, &[Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)], Params::Attention(params));
     let mut running = rig.start(cpu);

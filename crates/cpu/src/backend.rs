@@ -11,7 +11,7 @@ use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{Params, Use};
 use akunu_plan::program::{Arg, Op, Program, Store};
 use akunu_plan::record::{BARRIER, PER_OUTPUT, Record, X_IS_Q8, Y_IS_Q8, encode_params};
-use akunu_plan::steps::{KV_BLOCK, StepHeader};
+use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -50,6 +50,8 @@ pub enum ReplayError {
     Sequence { row: usize, sequence: usize, sequences: usize },
     #[error("row {row} would reach position {position}; the context ends at {context}")]
     ContextFull { row: usize, position: usize, context: usize },
+    #[error("row {row} does not go on where its text is: a text's rows stand together, from its first to its last")]
+    Text { row: usize },
     #[error("record {index} of {records} was asked for")]
     NoRecord { index: usize, records: usize },
 }
@@ -209,6 +211,7 @@ fn geometry(op: &Op) -> (u32, u32) {
     match &op.params {
         Params::MatMul(p) => (p.n, matmul::GRAIN as u32),
         Params::Heads(p) => (p.heads + p.kv_heads, 1),
+        Params::Head(p) => (p.heads, 1),
         Params::Attention(p) => (p.heads, 1),
         Params::ArgMax(p) => (p.slices, 1),
         _ => (1, 1),
@@ -247,6 +250,9 @@ fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), R
             return Err(ReplayError::OutputRow { output, row: row as usize, rows });
         }
     }
+    if ready.whole_texts {
+        return check_texts(vars.rows());
+    }
     let context = layout.table_blocks * KV_BLOCK;
     for (row, vars) in vars.rows().iter().enumerate() {
         let sequence = vars.sequence as usize;
@@ -260,4 +266,25 @@ fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), R
         }
     }
     Ok(())
+}
+
+/// Rows that look at each other: runs of positions `0..length`, neighbouring runs of different sequences.
+fn check_texts(rows: &[RowVars]) -> Result<(), ReplayError> {
+    let mut left = 0;
+    for (row, vars) in rows.iter().enumerate() {
+        let before = row.checked_sub(1).map(|r| rows[r]);
+        let goes_on = before.is_some_and(|b| b.sequence == vars.sequence);
+        let right = match before {
+            Some(b) if goes_on => vars.position == b.position + 1 && vars.length == b.length,
+            _ => left == 0 && vars.position == 0,
+        };
+        if !right || vars.position >= vars.length {
+            return Err(ReplayError::Text { row });
+        }
+        left = vars.length - vars.position - 1;
+    }
+    match left {
+        0 => Ok(()),
+        _ => Err(ReplayError::Text { row: rows.len() }),
+    }
 }

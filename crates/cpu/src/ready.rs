@@ -19,6 +19,8 @@ pub struct Ready {
     pub(crate) rows: usize,
     pub(crate) outputs: usize,
     pub(crate) advances: bool,
+    /// Whether rows look at other rows of the step: their sequences must be whole.
+    pub(crate) whole_texts: bool,
 }
 
 impl Ready {
@@ -61,7 +63,7 @@ pub(crate) fn check(
     level: Level,
 ) -> Result<Ready, Unready> {
     let mut since_barrier: Vec<Touch> = Vec::new();
-    let mut advances = false;
+    let (mut advances, mut whole_texts) = (false, false);
     for (index, record) in bound.records.iter().enumerate() {
         let op = record.kind().map_or("unknown op", |kind| kind.spec().name);
         let touches = Checker { record, rows, outputs, memory, touches: Vec::new() }
@@ -76,8 +78,10 @@ pub(crate) fn check(
         }
         since_barrier.extend(touches);
         advances |= record.kind() == Some(OpKind::Advance);
+        let own_keys = record.kind() == Some(OpKind::Attention) && record.args[at::attention::KV].is_none();
+        whole_texts |= own_keys || record.kind() == Some(OpKind::MeanRows);
     }
-    Ok(Ready { bound, memory: memory.identity(), rows, outputs, advances })
+    Ok(Ready { bound, memory: memory.identity(), rows, outputs, advances, whole_texts })
 }
 
 /// Operands a result may take the place of: they are read value by value before it is written.
@@ -145,7 +149,7 @@ impl Checker<'_> {
                 let dim = self.positive("dim", record.params::<ElementParams>().dim)?;
                 (0..kind.spec().slots.len()).try_for_each(|slot| self.activation(slot, dim))
             }
-            OpKind::GatherRows => {
+            OpKind::GatherRows | OpKind::MeanRows => {
                 let dim = self.positive("dim", record.params::<ElementParams>().dim)?;
                 self.per(Per::Output)?;
                 self.buffer(at::gather::X, dim, self.rows)?;
@@ -153,12 +157,22 @@ impl Checker<'_> {
             }
             OpKind::MatMul | OpKind::MatMulGated => self.product(kind),
             OpKind::HeadNormRopeKvWrite => self.heads(),
+            OpKind::HeadNormRope => {
+                let p = record.params::<HeadParams>();
+                let d = self.positive("head_dim", p.head_dim)?;
+                self.rotation(d, p.pairs, p.style, at::head::ANGLES)?;
+                self.activation(at::head::X, self.positive("heads", p.heads)? * d)?;
+                self.vector(at::head::NORM, d)
+            }
             OpKind::Attention => {
                 let p = record.params::<AttentionParams>();
                 self.per(Per::Row)?;
                 let width = self.positive("heads", p.heads)? * self.positive("head_dim", p.head_dim)?;
                 self.activation(at::attention::Q, width)?;
                 self.activation(at::attention::Y, width)?;
+                if record.args[at::attention::KV].is_none() {
+                    return self.own_keys(p);
+                }
                 self.kv(at::attention::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), false)
             }
             OpKind::ArgMax => {
@@ -200,19 +214,45 @@ impl Checker<'_> {
         let p = self.record.params::<HeadsParams>();
         self.per(Per::Row)?;
         let d = self.positive("head_dim", p.head_dim)?;
-        if 2 * p.pairs as usize > d {
-            return Err("rotates more values than a head has".into());
-        }
-        if p.style != ROPE_NONE && self.record.args[at::heads::ANGLES].is_none() {
-            return Err("angles is missing".into());
-        }
+        self.rotation(d, p.pairs, p.style, at::heads::ANGLES)?;
         self.activation(at::heads::Q, p.heads as usize * d)?;
         self.activation(at::heads::K, p.kv_heads as usize * d)?;
         self.activation(at::heads::V, p.kv_heads as usize * d)?;
-        self.activation(at::heads::ANGLES, 2 * p.pairs as usize)?;
         self.vector(at::heads::Q_NORM, d)?;
         self.vector(at::heads::K_NORM, d)?;
         self.kv(at::heads::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), true)
+    }
+
+    fn rotation(&mut self, head_dim: usize, pairs: u32, style: u32, angles: usize) -> Result<(), String> {
+        if 2 * pairs as usize > head_dim {
+            return Err("rotates more values than a head has".into());
+        }
+        if style != ROPE_NONE && self.record.args[angles].is_none() {
+            return Err("angles is missing".into());
+        }
+        self.activation(angles, 2 * pairs as usize)
+    }
+
+    /// Keys and values that are rows of the step.
+    fn own_keys(&mut self, p: &AttentionParams) -> Result<(), String> {
+        let d = p.head_dim as usize;
+        if p.kv_heads == 0 || !p.heads.is_multiple_of(p.kv_heads) {
+            return Err(format!("{} heads cannot share {} KV heads", p.heads, p.kv_heads));
+        }
+        for slot in [at::attention::K, at::attention::V] {
+            if self.record.args[slot].is_none() {
+                return Err("keys and values are missing".into());
+            }
+            self.activation(slot, p.kv_heads as usize * d)?;
+            if self.record.strides[slot] != p.kv.row_bytes {
+                return Err("keys and values are not as far apart as it says".into());
+            }
+        }
+        let f32 = p.kv.dtype == u32::from(DType::F32.index());
+        if !f32 || p.kv.head_bytes as usize != 4 * d {
+            return Err("keys and values of the step are not f32, head by head".into());
+        }
+        Ok(())
     }
 
     fn positive(&self, name: &str, value: u32) -> Result<usize, String> {

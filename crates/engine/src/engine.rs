@@ -7,7 +7,7 @@ use akunu_arch::Model;
 use akunu_cpu::{Cpu, FileBytes, KvPool, Level, Memory, MemoryPlan, Ready};
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
-use akunu_plan::{BuildOptions, KV_BLOCK, Program, RowVars, StepLayout, build};
+use akunu_plan::{BuildOptions, KV_BLOCK, Output, Program, RowVars, StepLayout, build};
 use akunu_text::Tokenizer;
 use std::path::Path;
 use std::sync::Arc;
@@ -144,7 +144,8 @@ impl Engine {
         let mut built = Vec::new();
         for (max_rows, max_outputs) in sizes {
             let int8_activations = options.activations == Activations::Int8;
-            let build_options = BuildOptions { max_rows, max_outputs, int8_activations, kv: options.kv };
+            let build_options =
+                BuildOptions { max_rows, max_outputs, int8_activations, kv: options.kv, output: Output::Logits };
             let program = build(&model, &file, build_options)?;
             let bound = cpu.bind(&program)?;
             built.push((program, bound));
@@ -360,7 +361,7 @@ impl Engine {
             let first = part.sequence.len();
             for (i, &token) in part.tokens.iter().enumerate() {
                 vars.rows_mut()[row + i] =
-                    RowVars { token, position: (first + i) as u32, sequence: slot as u32, reserved: 0 };
+                    RowVars { token, position: (first + i) as u32, sequence: slot as u32, ..RowVars::default() };
             }
             row += part.tokens.len();
             let wanted = part.outputs();

@@ -7,7 +7,7 @@ use akunu::formats::ModelFile;
 use akunu::plan::diff::{Stepper, diff};
 use akunu::plan::program::{BufferId, Program, Store};
 use akunu::plan::reference::Reference;
-use akunu::plan::{Addr, BuildOptions, Region, RowVars, StepLayout, StepVars, build, q8};
+use akunu::plan::{Addr, BuildOptions, Output, Region, RowVars, StepLayout, StepVars, build, q8};
 use akunu_testkit::fixtures;
 use std::sync::Arc;
 
@@ -58,7 +58,8 @@ fn fill(mut steps: StepVars<'_>, groups: usize) {
     steps.header_mut().outputs = OUTPUTS as u32;
     for (i, row) in steps.rows_mut().iter_mut().enumerate() {
         let sequence = u32::from(i >= 6);
-        *row = RowVars { token: (i * 37 % 500) as u32, position: i as u32 - 6 * sequence, sequence, reserved: 0 };
+        *row =
+            RowVars { token: (i * 37 % 500) as u32, position: i as u32 - 6 * sequence, sequence, ..RowVars::default() };
     }
     steps.outputs_mut().copy_from_slice(&[0, 5, 10]);
     for group in 0..groups {
@@ -79,7 +80,13 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
         // Encoders and speech models are not decoders.
         let Ok(model) = Model::read(&file) else { continue };
         for int8_activations in [false, true] {
-            let options = BuildOptions { max_rows: ROWS, max_outputs: OUTPUTS, int8_activations, kv: DType::F32 };
+            let options = BuildOptions {
+                max_rows: ROWS,
+                max_outputs: OUTPUTS,
+                int8_activations,
+                kv: DType::F32,
+                output: Output::Logits,
+            };
             let program = build(&model, &file, options).unwrap();
             let layout = StepLayout {
                 max_rows: ROWS,

@@ -179,7 +179,8 @@ impl ModelFile {
     /// A file beside the weights of a safetensors model, such as `tokenizer.json`; `None` for GGUF or where there is none.
     pub fn side_file(&self, name: &str) -> Option<Result<Vec<u8>, Error>> {
         let path = self.directory.as_ref()?.join(name);
-        if !directory::is_plain_name(name) {
+        // A file beside the model, or in a folder beside it.
+        if name.matches('/').count() > 1 || !name.split('/').all(directory::is_plain_name) {
             let expected = "a plain file name";
             let fault = Fault::BadValue { what: "the file".into(), expected, found: Name::new(name).to_string() };
             return Some(Err(Error::new(&self.path, fault)));

@@ -18,13 +18,35 @@ pub struct BuildOptions {
     pub max_outputs: usize,
     /// Multiply quantized weights with int8 activations instead of f32 ones.
     pub int8_activations: bool,
+    /// Number format of the KV cache, where the result needs one.
     pub kv: DType,
+    pub output: Output,
+}
+
+/// What comes out for every output row.
+///
+/// Logits are for going on: keys and values stay in a KV cache. For all others a sequence is a step's rows from its
+/// first to its last, and nothing stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// `[vocab]`
+    Logits,
+    /// The row's hidden state, `[dim]`.
+    Hidden,
+    /// The mean of the hidden states of the row's sequence, `[dim]`.
+    Mean,
+    /// What the classification head says of the row's sequence, `[classes]`. The row is the sequence's first.
+    Scores,
 }
 
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum BuildError {
     #[error("not supported: a {kv} KV cache with heads of {head_dim} values (a multiple of {block} is needed)")]
     KvHead { kv: DType, head_dim: usize, block: usize },
+    #[error("not supported: text from an encoder; it gives embeddings (`akunu embed`)")]
+    Encoder,
+    #[error("not supported: scores from a model without a classification head")]
+    NoHead,
     #[error("not supported: {what} of {value}, at most {max}")]
     TooLarge { what: &'static str, value: usize, max: usize },
     #[error(transparent)]
@@ -52,6 +74,7 @@ struct Builder<'a> {
     file: &'a ModelFile,
     program: Program,
     kv: DType,
+    output: Output,
     layer: Option<u32>,
 }
 
@@ -62,7 +85,14 @@ impl<'a> Builder<'a> {
             false => Ok(()),
         };
         limit("a number of files", file.files(), Region::MAX_FILES)?;
-        let kv_groups = kv_groups(model, options.kv)?;
+        let output = options.output;
+        if output == Output::Logits && !model.descriptor.causal {
+            return Err(BuildError::Encoder);
+        }
+        if output == Output::Scores && model.weights.global(Role::Classes).is_none() {
+            return Err(BuildError::NoHead);
+        }
+        let kv_groups = if output == Output::Logits { kv_groups(model, options.kv)? } else { Vec::new() };
         limit("a number of different windows", kv_groups.len(), Region::MAX_KV_GROUPS)?;
         for group in &kv_groups {
             limit("a KV block's bytes", group.block_bytes, u32::MAX as usize)?;
@@ -78,37 +108,58 @@ impl<'a> Builder<'a> {
             logits: BufferId(0),
             arena_bytes: 0,
         };
-        Ok(Self { model, file, program, kv: options.kv, layer: None })
+        Ok(Self { model, file, program, kv: options.kv, output, layer: None })
     }
 
     fn step(&mut self) {
         let c = &self.model.config;
         let table = self.weight("token_embd", self.global(Role::TokenEmbedding));
-        let mut hidden = self.embed(table);
+        let mut hidden = self.embed_all(table);
         let angles: Vec<BufferId> = c.ropes.iter().map(|r| self.rope_angles(r)).collect();
         for (l, layer) in c.layers.iter().enumerate() {
             self.layer = Some(l as u32);
             let mixed = self.attention(l, layer, &angles, hidden);
-            hidden = self.sublayer_end(l, Role::AttnPostNorm, hidden, mixed);
+            let norms = [Role::AttnPostNorm, Role::AttnSumNorm, Role::AttnSumNormBias];
+            hidden = self.sublayer_end(l, norms, hidden, mixed);
             let mixed = self.mlp(l, hidden);
-            hidden = self.sublayer_end(l, Role::FfnPostNorm, hidden, mixed);
+            let norms = [Role::FfnPostNorm, Role::FfnSumNorm, Role::FfnSumNormBias];
+            hidden = self.sublayer_end(l, norms, hidden, mixed);
         }
         self.layer = None;
-        self.outputs(hidden, table);
+        match self.output {
+            Output::Logits => self.logits(hidden, table),
+            _ => self.embedding(hidden),
+        }
     }
 
-    fn embed(&mut self, table: WeightId) -> BufferId {
-        let c = &self.model.config;
-        let y = self.buffer("hidden", Per::Row, c.dim);
+    /// The embeddings of tokens, and of positions and segments where the model has tables of them, summed and normalized.
+    fn embed_all(&mut self, tokens: WeightId) -> BufferId {
+        let mut hidden = self.embed(tokens, Index::Token, self.model.config.embedding_scale);
+        for (role, name, index) in
+            [(Role::Positions, "position_embd", Index::Position), (Role::Segments, "segment_embd", Index::Segment)]
+        {
+            let Some(slice) = self.model.weights.global(role) else { continue };
+            let table = self.weight(name, slice);
+            let more = self.embed(table, index, 1.0);
+            hidden = self.add(hidden, more, 1.0);
+        }
+        let norm = self.model.weights.global(Role::EmbeddingNorm);
+        self.maybe_norm(Per::Row, norm, self.model.weights.global(Role::EmbeddingNormBias), hidden)
+    }
+
+    fn embed(&mut self, table: WeightId, index: Index, scale: f32) -> BufferId {
         let w = self.program.weight(table);
+        let (rows, dim) = (w.rows, w.cols);
         let params = EmbedParams {
-            dim: c.dim as u32,
-            vocab: c.vocab as u32,
+            dim: dim as u32,
+            vocab: rows as u32,
             dtype: w.dtype.index().into(),
-            scale: c.embedding_scale,
+            scale,
             row_bytes: w.row_bytes() as u32,
             side_bytes: w.side_bytes() as u32,
+            index: index as u32,
         };
+        let y = self.buffer("hidden", Per::Row, dim);
         self.op(OpKind::Embed, Per::Row, &[Arg::Weight(table), Arg::Buffer(y)], Params::Embed(params));
         y
     }
@@ -138,43 +189,42 @@ impl<'a> Builder<'a> {
             }
         }
         let rope = layer.rope.map(|r| angles[r]);
-        let kv = self.kv_params(l, layer);
         let style = match (rope, self.model.rope_style) {
             (None, _) => ROPE_NONE,
             (_, arch::RopeStyle::Interleaved) => ROPE_INTERLEAVED,
             (_, arch::RopeStyle::SplitHalf) => ROPE_SPLIT_HALF,
         };
-        let heads = HeadsParams {
-            heads: c.heads as u32,
-            kv_heads: c.kv_heads as u32,
-            head_dim: c.head_dim as u32,
-            pairs: if rope.is_some() { c.rotated as u32 / 2 } else { 0 },
-            style,
-            eps: c.eps,
-            kv,
-        };
-        let cache = Arg::Kv(kv.group as u8);
-        let args = [
-            Arg::Buffer(q),
-            Arg::Buffer(k),
-            Arg::Buffer(v),
-            rope.map_or(Arg::None, Arg::Buffer),
-            norms[0],
-            norms[1],
-            cache,
-        ];
-        self.op(OpKind::HeadNormRopeKvWrite, Per::Row, &args, Params::Heads(heads));
+        let (heads, kv_heads, head_dim) = (c.heads as u32, c.kv_heads as u32, c.head_dim as u32);
+        let pairs = if rope.is_some() { c.rotated as u32 / 2 } else { 0 };
+        let angles = rope.map_or(Arg::None, Arg::Buffer);
         let y = self.buffer("attention", Per::Row, c.heads * c.head_dim);
+        let (kv, args) = if self.output == Output::Logits {
+            let kv = self.kv_params(l, layer);
+            let cache = Arg::Kv(kv.group as u8);
+            let args = [Arg::Buffer(q), Arg::Buffer(k), Arg::Buffer(v), angles, norms[0], norms[1], cache];
+            let params = HeadsParams { heads, kv_heads, head_dim, pairs, style, eps: c.eps, kv };
+            self.op(OpKind::HeadNormRopeKvWrite, Per::Row, &args, Params::Heads(params));
+            (kv, [Arg::Buffer(q), Arg::Buffer(y), cache, Arg::None, Arg::None])
+        } else {
+            for (x, heads, norm) in [(q, heads, norms[0]), (k, kv_heads, norms[1])] {
+                if rope.is_some() || norm != Arg::None {
+                    let params = HeadParams { heads, head_dim, pairs, style, eps: c.eps };
+                    self.op(OpKind::HeadNormRope, Per::Row, &[Arg::Buffer(x), angles, norm], Params::Head(params));
+                }
+            }
+            let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::None, Arg::Buffer(k), Arg::Buffer(v)];
+            (self.row_params(k), args)
+        };
         let params = AttentionParams {
-            heads: c.heads as u32,
-            kv_heads: c.kv_heads as u32,
-            head_dim: c.head_dim as u32,
+            heads,
+            kv_heads,
+            head_dim,
             scale: c.attention_scale,
             soft_cap: c.attention_cap,
             window: layer.window.unwrap_or(0) as u32,
             kv,
+            sees: if self.model.descriptor.causal { Sees::Past } else { Sees::All } as u32,
         };
-        let args = [Arg::Buffer(q), Arg::Buffer(y), cache];
         self.op(OpKind::Attention, Per::Row, &args, Params::Attention(params));
         self.project("mixed", l, Role::AttnOut, Some(Role::AttnOutBias), y)
     }
@@ -182,11 +232,7 @@ impl<'a> Builder<'a> {
     fn mlp(&mut self, l: usize, hidden: BufferId) -> BufferId {
         let c = &self.model.config;
         let x = self.pre_norm(l, Role::FfnNorm, Role::FfnNormBias, hidden);
-        let activation = match self.model.descriptor.activation {
-            arch::Activation::Silu => Activation::Silu,
-            arch::Activation::GeluTanh => Activation::GeluTanh,
-            arch::Activation::GeluErf => Activation::GeluErf,
-        } as u32;
+        let (activation, _) = activation(self.model.descriptor.activation);
         let inner = if self.model.weights.layer(Role::Gate, l).is_some() {
             let gate = self.project("gate", l, Role::Gate, None, x);
             let up = self.project("up", l, Role::Up, Some(Role::UpBias), x);
@@ -197,47 +243,88 @@ impl<'a> Builder<'a> {
             y
         } else {
             let y = self.project("inner", l, Role::Up, Some(Role::UpBias), x);
-            if let Some(Op { params: Params::MatMul(p), .. }) = self.program.ops.last_mut() {
-                p.activation = activation;
-            }
+            self.last_product(|p| p.activation = activation);
             y
         };
         self.project("mixed", l, Role::Down, Some(Role::DownBias), inner)
     }
 
-    /// The sublayer's result, normalized where the family does so, added to the residual stream.
-    fn sublayer_end(&mut self, l: usize, post_norm: Role, hidden: BufferId, mut mixed: BufferId) -> BufferId {
-        let c = &self.model.config;
-        if let Some(slice) = self.model.weights.layer(post_norm, l) {
-            let weight = self.norm_weight(slice);
-            mixed = self.norm("normed", Per::Row, mixed, weight, None);
-        }
-        let y = self.buffer("hidden", Per::Row, c.dim);
-        let params = ElementParams { dim: c.dim as u32, activation: 0, scale: c.residual_scale };
-        let args = [Arg::Buffer(hidden), Arg::Buffer(y), Arg::Buffer(mixed)];
-        self.op(OpKind::Add, Per::Row, &args, Params::Element(params));
+    /// The sublayer's result added to the residual stream; the result or the sum is normalized where the family does so.
+    fn sublayer_end(&mut self, l: usize, norms: [Role; 3], hidden: BufferId, mixed: BufferId) -> BufferId {
+        let [post, sum, sum_bias] = norms.map(|role| self.model.weights.layer(role, l));
+        let mixed = self.maybe_norm(Per::Row, post, None, mixed);
+        let hidden = self.add(hidden, mixed, self.model.config.residual_scale);
+        self.maybe_norm(Per::Row, sum, sum_bias, hidden)
+    }
+
+    fn add(&mut self, a: BufferId, b: BufferId, scale: f32) -> BufferId {
+        let dim = self.program.buffer(a).width;
+        let y = self.buffer("hidden", Per::Row, dim);
+        let params = ElementParams { dim: dim as u32, activation: 0, scale };
+        self.op(OpKind::Add, Per::Row, &[Arg::Buffer(a), Arg::Buffer(y), Arg::Buffer(b)], Params::Element(params));
         y
     }
 
-    fn outputs(&mut self, hidden: BufferId, table: WeightId) {
+    fn output_norm(&mut self, per: Per, x: BufferId) -> BufferId {
+        let weights = &self.model.weights;
+        self.maybe_norm(per, weights.global(Role::OutputNorm), weights.global(Role::OutputNormBias), x)
+    }
+
+    /// One row for every output: that of its number, or the mean of its sequence.
+    fn pick(&mut self, kind: OpKind, x: BufferId) -> BufferId {
+        let dim = self.program.buffer(x).width;
+        let y = self.buffer("picked", Per::Output, dim);
+        let params = ElementParams { dim: dim as u32, activation: 0, scale: 1.0 };
+        self.op(kind, Per::Output, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
+        y
+    }
+
+    /// Hidden states, one for a text, or the scores of a head over it.
+    fn embedding(&mut self, hidden: BufferId) {
+        let mean = match self.output {
+            Output::Scores => self.model.config.head_pooling == arch::Pooling::Mean,
+            output => output == Output::Mean,
+        };
+        let mut x = if mean {
+            let normed = self.output_norm(Per::Row, hidden);
+            self.pick(OpKind::MeanRows, normed)
+        } else {
+            let picked = self.pick(OpKind::GatherRows, hidden);
+            self.output_norm(Per::Output, picked)
+        };
+        if self.output == Output::Scores {
+            if self.model.weights.global(Role::Head).is_some() {
+                x = self.project_all("head", Role::Head, Role::HeadBias, x);
+                let (function, cap) = activation(self.model.descriptor.head_activation);
+                self.last_product(|p| (p.activation, p.soft_cap) = (function, cap));
+                x = self.maybe_norm(Per::Output, self.model.weights.global(Role::HeadNorm), None, x);
+            }
+            x = self.project_all("scores", Role::Classes, Role::ClassesBias, x);
+        }
+        self.program.logits = x;
+    }
+
+    /// `x` through a matrix of the whole model.
+    fn project_all(&mut self, name: &'static str, role: Role, bias: Role, x: BufferId) -> BufferId {
+        let slice = self.global(role);
+        let w = self.weight(name, slice);
+        let bias = self.model.weights.global(bias).map(|s| self.vector(s));
+        let y = self.buffer(name, Per::Output, slice.rows);
+        self.matmul(Per::Output, x, y, w, bias);
+        y
+    }
+
+    fn logits(&mut self, hidden: BufferId, table: WeightId) {
         let c = &self.model.config;
-        let picked = self.buffer("picked", Per::Output, c.dim);
-        let params = ElementParams { dim: c.dim as u32, activation: 0, scale: 1.0 };
-        let args = [Arg::Buffer(hidden), Arg::Buffer(picked)];
-        self.op(OpKind::GatherRows, Per::Output, &args, Params::Element(params));
-        let weight = self.norm_weight(self.global(Role::OutputNorm));
-        let bias = self.model.weights.global(Role::OutputNormBias).map(|s| self.vector(s));
-        let x = self.norm("normed", Per::Output, picked, weight, bias);
+        let picked = self.pick(OpKind::GatherRows, hidden);
+        let x = self.output_norm(Per::Output, picked);
         let head = match self.model.weights.global(Role::Output) {
             Some(slice) => self.weight("output", slice),
             None => table,
         };
         let logits = self.buffer("logits", Per::Output, c.vocab);
         self.matmul(Per::Output, x, logits, head, None);
-        if let Some(Op { params: Params::MatMul(p), .. }) = self.program.ops.last_mut() {
-            p.scale = c.logit_scale;
-            p.soft_cap = c.final_cap;
-        }
+        self.last_product(|p| (p.scale, p.soft_cap) = (c.logit_scale, c.final_cap));
         self.program.logits = logits;
         let slices = c.vocab.div_ceil(ARGMAX_SLICE);
         let params = Params::ArgMax(ArgMaxParams { n: c.vocab as u32, slices: slices as u32 });
@@ -247,10 +334,22 @@ impl<'a> Builder<'a> {
     }
 
     fn pre_norm(&mut self, l: usize, weight: Role, bias: Role, hidden: BufferId) -> BufferId {
-        let Some(slice) = self.model.weights.layer(weight, l) else { return hidden };
-        let weight = self.norm_weight(slice);
-        let bias = self.model.weights.layer(bias, l).map(|s| self.vector(s));
-        self.norm("normed", Per::Row, hidden, weight, bias)
+        let [weight, bias] = [weight, bias].map(|role| self.model.weights.layer(role, l));
+        self.maybe_norm(Per::Row, weight, bias, hidden)
+    }
+
+    /// `x` normalized where there is a weight for it.
+    fn maybe_norm(
+        &mut self,
+        per: Per,
+        weight: Option<TensorSlice>,
+        bias: Option<TensorSlice>,
+        x: BufferId,
+    ) -> BufferId {
+        let Some(weight) = weight else { return x };
+        let weight = self.norm_weight(weight);
+        let bias = bias.map(|s| self.vector(s));
+        self.norm("normed", per, x, weight, bias)
     }
 
     fn norm(&mut self, name: &'static str, per: Per, x: BufferId, weight: Vector, bias: Option<Vector>) -> BufferId {
@@ -291,6 +390,26 @@ impl<'a> Builder<'a> {
         };
         let args = [Arg::Buffer(x), Arg::Buffer(y), Arg::Weight(w), bias.map_or(Arg::None, Arg::Vector)];
         self.op(OpKind::MatMul, per, &args, Params::MatMul(params));
+    }
+
+    /// Changes the product that was emitted last.
+    fn last_product(&mut self, change: impl FnOnce(&mut MatMulParams)) {
+        if let Some(Op { params: Params::MatMul(p), .. }) = self.program.ops.last_mut() {
+            change(p);
+        }
+    }
+
+    /// Keys and values in buffers like this one: one row after the other, heads side by side.
+    fn row_params(&self, keys: BufferId) -> KvParams {
+        KvParams {
+            group: 0,
+            dtype: DType::F32.index().into(),
+            block_bytes: 0,
+            layer_offset: 0,
+            value_offset: 0,
+            head_bytes: self.model.config.head_dim as u32 * 4,
+            row_bytes: self.program.buffer(keys).stride() as u32,
+        }
     }
 
     fn kv_params(&self, l: usize, layer: &LayerConfig) -> KvParams {
@@ -392,6 +511,17 @@ fn kv_groups(model: &Model, kv: DType) -> Result<Vec<KvGroup>, BuildError> {
         }
     }
     Ok(groups)
+}
+
+/// The op's function and its soft cap: a cap of 1 is the hyperbolic tangent.
+fn activation(function: arch::Activation) -> (u32, f32) {
+    let (function, cap) = match function {
+        arch::Activation::Silu => (Activation::Silu, 0.0),
+        arch::Activation::GeluTanh => (Activation::GeluTanh, 0.0),
+        arch::Activation::GeluErf => (Activation::GeluErf, 0.0),
+        arch::Activation::Tanh => (Activation::None, 1.0),
+    };
+    (function as u32, cap)
 }
 
 fn role_name(role: Role) -> &'static str {

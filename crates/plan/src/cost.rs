@@ -42,13 +42,16 @@ impl Program {
             }
             Params::Attention(p) => {
                 let seen = if p.window == 0 { depth + 1 } else { (depth + 1).min(p.window as usize) } as u64;
-                bytes += rows * 2 * u64::from(p.kv_heads) * seen * u64::from(p.kv.row_bytes);
+                if op.args[slots::attention::KV] != Arg::None {
+                    bytes += rows * 2 * u64::from(p.kv_heads) * seen * u64::from(p.kv.row_bytes);
+                }
                 rows * 4 * u64::from(p.heads) * u64::from(p.head_dim) * seen
             }
             Params::Heads(p) => {
                 bytes += rows * 2 * u64::from(p.kv_heads) * u64::from(p.kv.row_bytes);
                 rows * 6 * u64::from((p.heads + p.kv_heads) * p.head_dim)
             }
+            Params::Head(p) => rows * 6 * u64::from(p.heads * p.head_dim),
             Params::Embed(p) => {
                 bytes += rows * u64::from(p.row_bytes + 2 * p.side_bytes);
                 rows * u64::from(p.dim)

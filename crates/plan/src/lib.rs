@@ -23,7 +23,7 @@ pub mod steps;
 pub mod verify;
 
 pub use bind::{Bound, Choice, NoKernel, bind};
-pub use build::{BuildError, BuildOptions, build};
+pub use build::{BuildError, BuildOptions, Output, build};
 pub use program::Program;
 pub use record::{Addr, Record, Region};
 pub use steps::{KV_BLOCK, NO_BLOCK, RowVars, StepLayout, StepVars};

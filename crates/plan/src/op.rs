@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum OpKind {
-    /// `y[r] = scale * table[token(r)]`
+    /// `y[r] = scale * table[index(r)]`; see [`Index`]
     Embed,
     /// `y[r] = (cos, sin)(position(r) * frequency[i]) * magnitude`, as `[pairs][2]`
     RopeAngles,
@@ -27,10 +27,15 @@ pub enum OpKind {
     Add,
     /// `q, k = rope(norm(q), norm(k))` per head; `k, v` go into the KV cache, `q` stays in place
     HeadNormRopeKvWrite,
-    /// `y = softmax(cap(scale * q · Kᵀ) + mask) · V` per head, over the row's sequence
+    /// `x = rope(norm(x))` per head, in place
+    HeadNormRope,
+    /// `y = softmax(cap(scale * q · Kᵀ) + mask) · V` per head, over the row's sequence: keys and values are in the KV
+    /// cache, or are the step's own rows
     Attention,
     /// `y[o] = x[output_row(o)]`
     GatherRows,
+    /// `y[o] =` mean of `x` over the rows of the sequence that `output_row(o)` belongs to
+    MeanRows,
     /// `y[o][c] = (max, index of max)` over the `c`-th slice of `x[o]`; ties to the lower index
     ArgMax,
     /// Takes the arg-max of every output row as that row's next token and moves it one position on
@@ -150,11 +155,19 @@ pub mod slots {
         pub const K_NORM: usize = 5;
         pub const KV: usize = 6;
     }
+    pub mod head {
+        pub const X: usize = 0;
+        pub const ANGLES: usize = 1;
+        pub const NORM: usize = 2;
+    }
     pub mod attention {
         pub const Q: usize = 0;
         pub const Y: usize = 1;
         pub const KV: usize = 2;
+        pub const K: usize = 3;
+        pub const V: usize = 4;
     }
+    /// `GatherRows` and `MeanRows`.
     pub mod gather {
         pub const X: usize = 0;
         pub const Y: usize = 1;
@@ -236,11 +249,23 @@ pub static OPS: &[OpSpec] = &[
         ],
     },
     OpSpec {
+        kind: OpKind::HeadNormRope,
+        name: "head_norm_rope",
+        slots: &[slot("x", F32, ReadWrite), optional("angles", F32, Read), optional("norm", Vector, Read)],
+    },
+    OpSpec {
         kind: OpKind::Attention,
         name: "attention",
-        slots: &[slot("q", F32, Read), slot("y", Activation, Write), slot("kv", Kv, Read)],
+        slots: &[
+            slot("q", F32, Read),
+            slot("y", Activation, Write),
+            optional("kv", Kv, Read),
+            optional("k", F32, Read),
+            optional("v", F32, Read),
+        ],
     },
     OpSpec { kind: OpKind::GatherRows, name: "gather_rows", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec { kind: OpKind::MeanRows, name: "mean_rows", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
     OpSpec { kind: OpKind::ArgMax, name: "argmax", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
     OpSpec { kind: OpKind::Advance, name: "advance", slots: &[slot("x", F32, Read)] },
 ];
@@ -267,6 +292,25 @@ pub enum Activation {
     GeluErf,
 }
 
+/// `EmbedParams::index`: which step variable of a row picks its row of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Index {
+    Token,
+    Position,
+    Segment,
+}
+
+/// `AttentionParams::sees`: the positions of its sequence that a row sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Sees {
+    /// Up to and including its own.
+    Past,
+    /// All, `RowVars::length` of them.
+    All,
+}
+
 /// `NormParams::kind`.
 pub const NORM_RMS: u32 = 0;
 pub const NORM_LAYER: u32 = 1;
@@ -285,12 +329,15 @@ pub const ARGMAX_SLICE: usize = 4096;
 #[repr(C)]
 pub struct EmbedParams {
     pub dim: u32,
+    /// Rows of the table.
     pub vocab: u32,
     pub dtype: u32,
     pub scale: f32,
     /// Bytes from one table row to the next in the data plane, and in each side plane.
     pub row_bytes: u32,
     pub side_bytes: u32,
+    /// [`Index`].
+    pub index: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -326,7 +373,7 @@ pub struct MatMulParams {
     pub soft_cap: f32,
 }
 
-/// `GatedActivation`, `Add`, `Quantize`, `GatherRows`: element-wise over rows of `dim`.
+/// `GatedActivation`, `Add`, `Quantize`, `GatherRows`, `MeanRows`: element-wise over rows of `dim`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ElementParams {
@@ -337,6 +384,7 @@ pub struct ElementParams {
 
 /// Where a layer's keys and values lie inside the blocks of its group:
 /// `base + block * block_bytes + layer_offset (+ value_offset) + kv_head * head_bytes + (position % KV_BLOCK) * row_bytes`.
+/// Where keys and values are rows of the step, they are f32, `row_bytes` apart, and there are no blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct KvParams {
@@ -362,6 +410,18 @@ pub struct HeadsParams {
     pub kv: KvParams,
 }
 
+/// `HeadNormRope`.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct HeadParams {
+    pub heads: u32,
+    pub head_dim: u32,
+    /// As in [`HeadsParams`].
+    pub pairs: u32,
+    pub style: u32,
+    pub eps: f32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct AttentionParams {
@@ -370,9 +430,12 @@ pub struct AttentionParams {
     pub head_dim: u32,
     pub scale: f32,
     pub soft_cap: f32,
-    /// Positions a row can see, itself included; 0: all.
+    /// 0: none. Else a row that sees the past sees this many positions, itself included; one that
+    /// sees all, `window / 2` to either side.
     pub window: u32,
     pub kv: KvParams,
+    /// [`Sees`].
+    pub sees: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -391,6 +454,7 @@ pub enum Params {
     MatMul(MatMulParams),
     Element(ElementParams),
     Heads(HeadsParams),
+    Head(HeadParams),
     Attention(AttentionParams),
     ArgMax(ArgMaxParams),
 }

@@ -117,7 +117,7 @@ pub struct Program {
     pub constants: Vec<f32>,
     pub kv_groups: Vec<KvGroup>,
     pub ops: Vec<Op>,
-    /// Where the logits are: `[outputs][vocab]`.
+    /// Where the result is: logits `[outputs][vocab]`, or what else the program was built for.
     pub logits: BufferId,
     /// Bytes of the arena; written by the memory plan.
     pub arena_bytes: usize,

@@ -138,6 +138,7 @@ pub fn encode_params(params: &Params) -> [u32; PARAM_WORDS] {
         Params::MatMul(p) => words(p),
         Params::Element(p) => words(p),
         Params::Heads(p) => words(p),
+        Params::Head(p) => words(p),
         Params::Attention(p) => words(p),
         Params::ArgMax(p) => words(p),
     }

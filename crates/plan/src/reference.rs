@@ -127,9 +127,14 @@ impl<'a> Reference<'a> {
     fn run_row(&mut self, op: &Op, r: usize, rows: &[RowVars], outputs: &[u32]) {
         match (op.kind, op.params) {
             (OpKind::Embed, Params::Embed(p)) => {
-                let token = rows[r].token.min(p.vocab - 1) as usize;
+                let index = match p.index {
+                    i if i == Index::Position as u32 => rows[r].position,
+                    i if i == Index::Segment as u32 => rows[r].segment,
+                    _ => rows[r].token,
+                };
+                let index = index.min(p.vocab - 1) as usize;
                 let values: Vec<f32> =
-                    self.weight_row(op, slots::embed::TABLE, token).iter().map(|v| v * p.scale).collect();
+                    self.weight_row(op, slots::embed::TABLE, index).iter().map(|v| v * p.scale).collect();
                 self.set(op, slots::embed::Y, r, &values);
             }
             (OpKind::RopeAngles, Params::RopeAngles(p)) => {
@@ -193,12 +198,28 @@ impl<'a> Reference<'a> {
                 self.set(op, Y, r, &values);
             }
             (OpKind::HeadNormRopeKvWrite, Params::Heads(p)) => self.heads(op, &p, r, rows[r]),
+            (OpKind::HeadNormRope, Params::Head(p)) => {
+                use slots::head::*;
+                let values = self.turned(op, [X, NORM, ANGLES], r, p);
+                self.set(op, X, r, &values);
+            }
             (OpKind::Attention, Params::Attention(p)) => {
                 let values = self.attend(op, &p, r, rows[r]);
                 self.set(op, slots::attention::Y, r, &values);
             }
             (OpKind::GatherRows, _) => {
                 let values = self.row(op, slots::gather::X, outputs[r] as usize);
+                self.set(op, slots::gather::Y, r, &values);
+            }
+            (OpKind::MeanRows, Params::Element(p)) => {
+                let row = outputs[r] as usize;
+                let first = row - rows[row].position as usize;
+                let mut sums = vec![0.0f64; p.dim as usize];
+                for i in 0..rows[row].length as usize {
+                    let values = self.row(op, slots::gather::X, first + i);
+                    sums.iter_mut().zip(values).for_each(|(s, v)| *s += f64::from(v));
+                }
+                let values: Vec<f32> = sums.iter().map(|s| (s / f64::from(rows[row].length)) as f32).collect();
                 self.set(op, slots::gather::Y, r, &values);
             }
             (OpKind::ArgMax, Params::ArgMax(_)) => {
@@ -223,24 +244,28 @@ impl<'a> Reference<'a> {
         }
     }
 
+    /// Every head of a row, normalized where there is a weight, and rotated.
+    fn turned(&self, op: &Op, [x, norm, angles]: [usize; 3], r: usize, p: HeadParams) -> Vec<f32> {
+        let mut values = self.row(op, x, r);
+        let weight = self.vector(op, norm);
+        let angles = (p.style != ROPE_NONE).then(|| self.row(op, angles, r));
+        for head in values.chunks_mut(p.head_dim as usize) {
+            if weight.is_some() {
+                normalize(head, weight, None, NORM_RMS, p.eps);
+            }
+            if let Some(angles) = &angles {
+                rotate(head, angles, p.style, p.pairs as usize);
+            }
+        }
+        values
+    }
+
     fn heads(&mut self, op: &Op, p: &HeadsParams, r: usize, row: RowVars) {
         use slots::heads::*;
         let d = p.head_dim as usize;
-        let angles = (p.style != ROPE_NONE).then(|| self.row(op, ANGLES, r));
-        let turn = |slot: usize, norm: usize| {
-            let mut values = self.row(op, slot, r);
-            let weight = self.vector(op, norm);
-            for head in values.chunks_mut(d) {
-                if weight.is_some() {
-                    normalize(head, weight, None, NORM_RMS, p.eps);
-                }
-                if let Some(angles) = &angles {
-                    rotate(head, angles, p.style, p.pairs as usize);
-                }
-            }
-            values
-        };
-        let (q, k) = (turn(Q, Q_NORM), turn(K, K_NORM));
+        let head = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
+        let q = self.turned(op, [Q, Q_NORM, ANGLES], r, head);
+        let k = self.turned(op, [K, K_NORM, ANGLES], r, head);
         let v = self.row(op, V, r);
         self.set(op, Q, r, &q);
         let position = row.position as usize;
@@ -260,13 +285,21 @@ impl<'a> Reference<'a> {
     }
 
     fn attend(&mut self, op: &Op, p: &AttentionParams, r: usize, row: RowVars) -> Vec<f32> {
-        let q = self.row(op, slots::attention::Q, r);
+        use slots::attention::*;
+        let q = self.row(op, Q, r);
         let d = p.head_dim as usize;
         let width = p.kv_heads as usize * d;
-        let table = StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize).to_vec();
-        let last = row.position as usize;
-        let first = if p.window == 0 { 0 } else { (last + 1).saturating_sub(p.window as usize) };
+        let (first, last) = seen(p, row);
+        let own = op.args[KV] == Arg::None;
+        let table = match own {
+            true => Vec::new(),
+            false => StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize).to_vec(),
+        };
         let stored = |half: usize, head: usize, position: usize| {
+            if own {
+                let at = (r + position - row.position as usize) * width + head * d;
+                return &self.buffers[buffer_of(op, [K, V][half])][at..at + d];
+            }
             let block = &self.kv[&(p.kv.group, table[position / KV_BLOCK], p.kv.layer_offset)];
             let at = (half * width + head * d) * KV_BLOCK + position % KV_BLOCK * d;
             &block[at..at + d]
@@ -293,6 +326,19 @@ impl<'a> Reference<'a> {
         }
         out
     }
+}
+
+/// The first and the last position a row sees.
+fn seen(p: &AttentionParams, row: RowVars) -> (usize, usize) {
+    let (position, window) = (row.position as usize, p.window as usize);
+    if p.sees == Sees::All as u32 {
+        let last = row.length as usize - 1;
+        return match window {
+            0 => (0, last),
+            w => (position.saturating_sub(w / 2), last.min(position + w / 2)),
+        };
+    }
+    (if window == 0 { 0 } else { (position + 1).saturating_sub(window) }, position)
 }
 
 fn buffer_of(op: &Op, slot: usize) -> usize {

@@ -36,11 +36,16 @@ pub struct StepHeader {
 #[repr(C)]
 pub struct RowVars {
     pub token: u32,
-    /// Absolute position in its sequence; the row sees positions up to and including its own.
+    /// Absolute position in its sequence.
     pub position: u32,
     /// Which block table holds its sequence.
     pub sequence: u32,
-    pub reserved: u32,
+    /// Positions of its sequence, for rows that see all of them. Where keys and values are rows of the step, the
+    /// sequence's rows stand together, in order: position p of the sequence is row `r - position + p`.
+    pub length: u32,
+    /// Which text of a pair the token belongs to.
+    pub segment: u32,
+    pub reserved: [u32; 3],
 }
 
 /// Capacities of one step-variable block, and where its parts lie.

@@ -131,7 +131,7 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             use slots::add::*;
             widths(&[(A, p.dim as usize), (Y, p.dim as usize), (B, p.dim as usize)])
         }
-        (OpKind::Quantize | OpKind::GatherRows, Params::Element(p)) => {
+        (OpKind::Quantize | OpKind::GatherRows | OpKind::MeanRows, Params::Element(p)) => {
             widths(&[(slots::gather::X, p.dim as usize), (slots::gather::Y, p.dim as usize)])
         }
         (OpKind::HeadNormRopeKvWrite, Params::Heads(p)) => {
@@ -143,9 +143,30 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             let (q, kv) = (p.heads as usize * d, p.kv_heads as usize * d);
             widths(&[(Q, q), (K, kv), (V, kv), (Q_NORM, d), (K_NORM, d), (ANGLES, 2 * p.pairs as usize)])
         }
+        (OpKind::HeadNormRope, Params::Head(p)) => {
+            use slots::head::*;
+            if 2 * p.pairs > p.head_dim {
+                return Err("it rotates more values than a head has".into());
+            }
+            let (d, pairs) = (p.head_dim as usize, p.pairs as usize);
+            widths(&[(X, p.heads as usize * d), (NORM, d), (ANGLES, 2 * pairs)])
+        }
         (OpKind::Attention, Params::Attention(p)) => {
-            let q = (p.heads * p.head_dim) as usize;
-            widths(&[(slots::attention::Q, q), (slots::attention::Y, q)])
+            use slots::attention::*;
+            if !p.heads.is_multiple_of(p.kv_heads) {
+                return Err("its head counts do not fit together".into());
+            }
+            let (q, kv) = (p.heads as usize * p.head_dim as usize, p.kv_heads as usize * p.head_dim as usize);
+            let given = [K, V].map(|slot| op.args[slot] != Arg::None);
+            if given[0] != given[1] || given[0] == (op.args[KV] != Arg::None) {
+                return Err("keys and values are in the KV cache or in the step, not in both or neither".into());
+            }
+            if let (Arg::Buffer(k), Arg::Buffer(v)) = (op.args[K], op.args[V])
+                && [k, v].iter().any(|id| program.buffer(*id).stride() != p.kv.row_bytes as usize)
+            {
+                return Err("keys and values are not as far apart as it says".into());
+            }
+            widths(&[(Q, q), (Y, q), (K, kv), (V, kv)])
         }
         (OpKind::ArgMax, Params::ArgMax(p)) => {
             widths(&[(slots::argmax::X, p.n as usize), (slots::argmax::Y, 2 * p.slices as usize)])

@@ -4,11 +4,11 @@ use akunu_arch::Model;
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
 use akunu_plan::reference::Reference;
-use akunu_plan::{BuildOptions, Program, RowVars, StepLayout, build};
-use akunu_testkit::{fixtures, golden, relative_error};
+use akunu_plan::{BuildOptions, Output, Program, RowVars, StepLayout, build};
+use akunu_testkit::{Golden, cosine, fixtures, golden, relative_error};
 
 fn options(rows: usize, int8: bool) -> BuildOptions {
-    BuildOptions { max_rows: rows, max_outputs: rows, int8_activations: int8, kv: DType::F32 }
+    BuildOptions { max_rows: rows, max_outputs: rows, int8_activations: int8, kv: DType::F32, output: Output::Logits }
 }
 
 /// Logits of every position, in one step, by the reference executor.
@@ -26,7 +26,7 @@ fn reference_logits(program: &Program, file: &ModelFile, ids: &[i32]) -> Vec<f32
     steps.header_mut().rows = ids.len() as u32;
     steps.header_mut().outputs = ids.len() as u32;
     for (i, (row, id)) in steps.rows_mut().iter_mut().zip(ids).enumerate() {
-        *row = RowVars { token: *id as u32, position: i as u32, sequence: 0, reserved: 0 };
+        *row = RowVars { token: *id as u32, position: i as u32, sequence: 0, ..RowVars::default() };
     }
     steps.outputs_mut().iter_mut().enumerate().for_each(|(i, o)| *o = i as u32);
     for group in 0..program.kv_groups.len() {
@@ -76,4 +76,77 @@ fn reference_executor_reproduces_hf_logits_of_every_family() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// All texts of a golden in one step, none seeing another: the result of every row, or of every text's first row.
+fn reference_texts(model: &Model, file: &ModelFile, texts: &[Vec<i32>], output: Output) -> Vec<f32> {
+    let rows: Vec<RowVars> = texts
+        .iter()
+        .enumerate()
+        .flat_map(|(sequence, ids)| {
+            ids.iter().enumerate().map(move |(position, id)| RowVars {
+                token: *id as u32,
+                position: position as u32,
+                sequence: sequence as u32,
+                length: ids.len() as u32,
+                ..RowVars::default()
+            })
+        })
+        .collect();
+    let outputs: Vec<u32> =
+        (0..rows.len()).filter(|r| output == Output::Hidden || rows[*r].position == 0).map(|r| r as u32).collect();
+    let options = BuildOptions { max_outputs: outputs.len(), output, ..options(rows.len(), false) };
+    let program = build(model, file, options).unwrap();
+    assert!(program.kv_groups.is_empty(), "a text that is read whole keeps nothing");
+    let layout = StepLayout {
+        max_rows: rows.len(),
+        max_outputs: outputs.len(),
+        groups: 0,
+        sequences: texts.len(),
+        table_blocks: 0,
+        max_chain: 0,
+    };
+    let mut reference = Reference::new(&program, file, layout);
+    let mut steps = reference.steps();
+    steps.header_mut().rows = rows.len() as u32;
+    steps.header_mut().outputs = outputs.len() as u32;
+    steps.rows_mut().copy_from_slice(&rows);
+    steps.outputs_mut().copy_from_slice(&outputs);
+    reference.run();
+    reference.buffer(program.logits).to_vec()
+}
+
+fn encoder(golden: &Golden) -> bool {
+    golden.has("hidden.0")
+}
+
+#[test]
+fn reference_executor_reproduces_hf_hidden_states_of_every_encoder() {
+    let mut seen = 0;
+    for dir in fixtures::all("hf") {
+        let golden = golden::load(&dir.join("golden.safetensors"));
+        if !encoder(&golden) {
+            continue;
+        }
+        seen += 1;
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file = ModelFile::open(&dir).unwrap_or_else(|e| panic!("{e}"));
+        let mut model = Model::read(&file).unwrap_or_else(|e| panic!("{e}"));
+        model.round_constants(&file);
+        let texts: Vec<Vec<i32>> = (0..3).map(|case| golden.i32(&format!("input_ids.{case}"))).collect();
+        let hidden = reference_texts(&model, &file, &texts, Output::Hidden);
+        let means = reference_texts(&model, &file, &texts, Output::Mean);
+        let dim = model.config.dim;
+        let mut from = 0;
+        for (case, text) in texts.iter().enumerate() {
+            let error = relative_error(&hidden[from..from + text.len() * dim], &golden.f32(&format!("hidden.{case}")));
+            from += text.len() * dim;
+            let cosine = cosine(&means[case * dim..(case + 1) * dim], &golden.f32(&format!("mean_normed.{case}")));
+            println!("{name} {case}: {error:.2e}, cosine {cosine:.9}");
+            // Both compute in f32 or better from the same weights.
+            assert!(error < 1e-5, "{name} {case}: relative error {error:.2e}");
+            assert!(cosine > 1.0 - 1e-9, "{name} {case}: cosine {cosine}");
+        }
+    }
+    assert!(seen >= 2, "encoders among the fixtures");
 }

@@ -8,13 +8,13 @@ use akunu_plan::program::{Arg, BufferId, Program, Store};
 use akunu_plan::reference::Reference;
 use akunu_plan::serial::LoadError;
 use akunu_plan::verify::verify;
-use akunu_plan::{Bound, BuildOptions, RowVars, StepLayout, StepVars, build, null};
+use akunu_plan::{Bound, BuildOptions, Output, RowVars, StepLayout, StepVars, build, null};
 use akunu_testkit::{fixtures, relative_error};
 
 const IDS: [u32; 7] = [3, 200, 17, 511, 90, 4, 60];
 
 fn options(int8_activations: bool) -> BuildOptions {
-    BuildOptions { max_rows: IDS.len(), max_outputs: 2, int8_activations, kv: DType::F16 }
+    BuildOptions { max_rows: IDS.len(), max_outputs: 2, int8_activations, kv: DType::F16, output: Output::Logits }
 }
 
 fn open(name: &str) -> (ModelFile, Model) {
@@ -40,7 +40,7 @@ fn fill(steps: &mut StepVars<'_>, groups: usize) {
     steps.header_mut().outputs = 2;
     for (i, (row, token)) in steps.rows_mut().iter_mut().zip(IDS).enumerate() {
         let sequence = u32::from(i >= 4);
-        *row = RowVars { token, position: i as u32 - 4 * sequence, sequence, reserved: 0 };
+        *row = RowVars { token, position: i as u32 - 4 * sequence, sequence, ..RowVars::default() };
     }
     steps.outputs_mut().copy_from_slice(&[3, 6]);
     for group in 0..groups {

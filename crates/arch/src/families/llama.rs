@@ -1,14 +1,19 @@
 //! Llama 2 and 3, Mistral, SmolLM2, TinyLlama; the row others derive from.
 
 use super::names::{gguf, hf};
+use crate::config::Pooling;
 use crate::descriptor::{Activation, ArchDescriptor, Norm, RopeStyle, WindowPattern};
 
 pub const LLAMA: ArchDescriptor = ArchDescriptor {
     name: "llama",
     hf: &["LlamaForCausalLM", "MistralForCausalLM"],
+    causal: true,
     norm: Norm::Rms,
     hf_norm_weight_offset: 0.0,
     activation: Activation::Silu,
+    head_activation: Activation::Tanh,
+    head_pooling: Pooling::First,
+    hf_first_position: 0,
     gguf_rope: RopeStyle::Interleaved,
     scaled_embedding: false,
     multipliers: false,

@@ -1,11 +1,14 @@
 //! The registry of families: one file and one row each.
 
+mod bert;
 mod gemma;
 mod gemma2;
 mod gemma3;
 mod granite;
 mod llama;
+mod modernbert;
 mod names;
+mod nomic_bert;
 mod olmo2;
 mod phi3;
 mod qwen2;
@@ -38,4 +41,7 @@ pub static FAMILIES: &[&ArchDescriptor] = &[
     &olmo2::OLMO2,
     &stablelm::STABLELM,
     &starcoder2::STARCODER2,
+    &bert::BERT,
+    &nomic_bert::NOMIC_BERT,
+    &modernbert::MODERNBERT,
 ];

@@ -64,6 +64,31 @@ pub mod gguf {
         name(Role::Down, "blk.{}.ffn_down.weight"),
         maybe(Role::DownBias, "blk.{}.ffn_down.bias"),
     ];
+
+    pub const EMBEDDINGS: &[Name] = &[
+        name(Role::TokenEmbedding, "token_embd.weight"),
+        maybe(Role::Segments, "token_types.weight"),
+        name(Role::EmbeddingNorm, "token_embd_norm.weight"),
+    ];
+    pub const POSITIONS: &[Name] = &[name(Role::Positions, "position_embd.weight")];
+    pub const EMBEDDING_NORM_BIAS: &[Name] = &[name(Role::EmbeddingNormBias, "token_embd_norm.bias")];
+    pub const OUTPUT_NORM: &[Name] = &[name(Role::OutputNorm, "output_norm.weight")];
+    /// The norm before the attention may be that of the embeddings.
+    pub const MAYBE_ATTENTION_NORM: &[Name] =
+        &[maybe(Role::AttnNorm, "blk.{}.attn_norm.weight"), name(Role::FfnNorm, "blk.{}.ffn_norm.weight")];
+    pub const SUM_NORMS: &[Name] = &[
+        name(Role::AttnSumNorm, "blk.{}.attn_output_norm.weight"),
+        name(Role::AttnSumNormBias, "blk.{}.attn_output_norm.bias"),
+        name(Role::FfnSumNorm, "blk.{}.layer_output_norm.weight"),
+        name(Role::FfnSumNormBias, "blk.{}.layer_output_norm.bias"),
+    ];
+    pub const HEAD: &[Name] = &[
+        maybe(Role::Head, "cls.weight"),
+        maybe(Role::HeadBias, "cls.bias"),
+        maybe(Role::HeadNorm, "cls.norm.weight"),
+        maybe(Role::Classes, "cls.output.weight"),
+        maybe(Role::ClassesBias, "cls.output.bias"),
+    ];
 }
 
 /// HF and MLX names.
@@ -138,4 +163,92 @@ pub mod hf {
         name(Role::Down, "model.layers.{}.mlp.c_proj.weight"),
         maybe(Role::DownBias, "model.layers.{}.mlp.c_proj.bias"),
     ];
+
+    pub mod bert {
+        use super::*;
+
+        pub const EMBEDDINGS: &[Name] = &[
+            name(Role::TokenEmbedding, "embeddings.word_embeddings.weight"),
+            name(Role::Positions, "embeddings.position_embeddings.weight"),
+            name(Role::Segments, "embeddings.token_type_embeddings.weight"),
+            name(Role::EmbeddingNorm, "embeddings.LayerNorm.weight"),
+            name(Role::EmbeddingNormBias, "embeddings.LayerNorm.bias"),
+        ];
+        pub const LAYERS: &[Name] = &[
+            name(Role::Q, "encoder.layer.{}.attention.self.query.weight"),
+            name(Role::QBias, "encoder.layer.{}.attention.self.query.bias"),
+            name(Role::K, "encoder.layer.{}.attention.self.key.weight"),
+            name(Role::KBias, "encoder.layer.{}.attention.self.key.bias"),
+            name(Role::V, "encoder.layer.{}.attention.self.value.weight"),
+            name(Role::VBias, "encoder.layer.{}.attention.self.value.bias"),
+            name(Role::AttnOut, "encoder.layer.{}.attention.output.dense.weight"),
+            name(Role::AttnOutBias, "encoder.layer.{}.attention.output.dense.bias"),
+            name(Role::AttnSumNorm, "encoder.layer.{}.attention.output.LayerNorm.weight"),
+            name(Role::AttnSumNormBias, "encoder.layer.{}.attention.output.LayerNorm.bias"),
+            name(Role::Up, "encoder.layer.{}.intermediate.dense.weight"),
+            name(Role::UpBias, "encoder.layer.{}.intermediate.dense.bias"),
+            name(Role::Down, "encoder.layer.{}.output.dense.weight"),
+            name(Role::DownBias, "encoder.layer.{}.output.dense.bias"),
+            name(Role::FfnSumNorm, "encoder.layer.{}.output.LayerNorm.weight"),
+            name(Role::FfnSumNormBias, "encoder.layer.{}.output.LayerNorm.bias"),
+        ];
+        pub const HEAD: &[Name] = &[
+            maybe(Role::Head, "pooler.dense.weight"),
+            maybe(Role::HeadBias, "pooler.dense.bias"),
+            maybe(Role::Classes, "classifier.weight"),
+            maybe(Role::ClassesBias, "classifier.bias"),
+        ];
+    }
+
+    pub mod nomic {
+        use super::*;
+
+        pub const EMBEDDINGS: &[Name] = &[
+            name(Role::TokenEmbedding, "embeddings.word_embeddings.weight"),
+            maybe(Role::Segments, "embeddings.token_type_embeddings.weight"),
+            name(Role::EmbeddingNorm, "emb_ln.weight"),
+            name(Role::EmbeddingNormBias, "emb_ln.bias"),
+        ];
+        pub const LAYERS: &[Name] = &[
+            part(Role::Q, "encoder.layers.{}.attn.Wqkv.weight", Part::StackedQ),
+            part(Role::K, "encoder.layers.{}.attn.Wqkv.weight", Part::StackedK),
+            part(Role::V, "encoder.layers.{}.attn.Wqkv.weight", Part::StackedV),
+            name(Role::AttnOut, "encoder.layers.{}.attn.out_proj.weight"),
+            name(Role::AttnSumNorm, "encoder.layers.{}.norm1.weight"),
+            name(Role::AttnSumNormBias, "encoder.layers.{}.norm1.bias"),
+            // The second is the one that goes through the activation.
+            name(Role::Up, "encoder.layers.{}.mlp.fc11.weight"),
+            name(Role::Gate, "encoder.layers.{}.mlp.fc12.weight"),
+            name(Role::Down, "encoder.layers.{}.mlp.fc2.weight"),
+            name(Role::FfnSumNorm, "encoder.layers.{}.norm2.weight"),
+            name(Role::FfnSumNormBias, "encoder.layers.{}.norm2.bias"),
+        ];
+    }
+
+    pub mod modern {
+        use super::*;
+
+        pub const EMBEDDINGS: &[Name] = &[
+            name(Role::TokenEmbedding, "embeddings.tok_embeddings.weight"),
+            name(Role::EmbeddingNorm, "embeddings.norm.weight"),
+            name(Role::OutputNorm, "final_norm.weight"),
+        ];
+        pub const LAYERS: &[Name] = &[
+            maybe(Role::AttnNorm, "layers.{}.attn_norm.weight"),
+            part(Role::Q, "layers.{}.attn.Wqkv.weight", Part::StackedQ),
+            part(Role::K, "layers.{}.attn.Wqkv.weight", Part::StackedK),
+            part(Role::V, "layers.{}.attn.Wqkv.weight", Part::StackedV),
+            name(Role::AttnOut, "layers.{}.attn.Wo.weight"),
+            name(Role::FfnNorm, "layers.{}.mlp_norm.weight"),
+            part(Role::Gate, "layers.{}.mlp.Wi.weight", Part::StackedGate),
+            part(Role::Up, "layers.{}.mlp.Wi.weight", Part::StackedUp),
+            name(Role::Down, "layers.{}.mlp.Wo.weight"),
+        ];
+        pub const HEAD: &[Name] = &[
+            maybe(Role::Head, "head.dense.weight"),
+            maybe(Role::HeadNorm, "head.norm.weight"),
+            maybe(Role::Classes, "classifier.weight"),
+            maybe(Role::ClassesBias, "classifier.bias"),
+        ];
+    }
 }

@@ -8,7 +8,7 @@ use akunu::arch::{Model, ModelConfig};
 use akunu::cpu::Cpu;
 use akunu::formats::gguf::Value as GgufValue;
 use akunu::formats::{Container, Metadata, ModelFile};
-use akunu::plan::{BuildOptions, KV_BLOCK, Program, build};
+use akunu::plan::{BuildOptions, KV_BLOCK, Output, Program, build};
 use akunu::text::{ChatTemplate, Tokenizer};
 use akunu::{Activations, DType};
 use anyhow::Result;
@@ -263,6 +263,7 @@ fn print_program(out: &mut dyn Write, matches: &ArgMatches, file: &ModelFile, mo
         max_outputs: 1,
         int8_activations: loading::activations(matches) == Activations::Int8,
         kv: loading::kv(matches),
+        output: if model.descriptor.causal { Output::Logits } else { Output::Mean },
     };
     let program = build(model, file, options).map_err(akunu::Error::from)?;
     let cpu = Cpu::new(akunu::cpu::Options { threads: Some(1), level: None }).map_err(akunu::Error::from)?;

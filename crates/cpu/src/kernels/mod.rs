@@ -128,8 +128,8 @@ pub fn table() -> &'static [KernelRow] {
             &[norm::NORM],
             &[convert::QUANTIZE],
             &[activation::GATED],
-            &[common::ADD, common::GATHER_ROWS],
-            &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY],
+            &[common::ADD, common::GATHER_ROWS, common::MEAN_ROWS],
+            &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY, kv_cache::HEAD],
             &[attention::F32, attention::F16, attention::Q8_0, attention::ANY],
             &[sampling::ARGMAX, sampling::ADVANCE],
         ];

@@ -2,10 +2,10 @@
 
 use crate::heads::kv_params;
 use crate::rig::*;
-use akunu_cpu::KvPool;
+use akunu_cpu::{KvPool, ReplayError};
 use akunu_dtype::{DType, Planes, PlanesMut};
 use akunu_plan::op::{slots::attention::*, *};
-use akunu_plan::program::{Arg, Store};
+use akunu_plan::program::{Arg, BufferId, Store};
 use akunu_plan::steps::{KV_BLOCK, NO_BLOCK, RowVars};
 
 struct Case {
@@ -16,6 +16,7 @@ struct Case {
     window: usize,
     cap: f32,
     store: Store,
+    sees: Sees,
     rows: Vec<RowVars>,
 }
 
@@ -35,15 +36,34 @@ impl Case {
             for _ in 0..1 + noise.below(count) {
                 if rows.len() < count {
                     let position = next[sequence] as u32;
-                    rows.push(RowVars { position, sequence: sequence as u32, ..RowVars::default() });
+                    let length = 200 + 7 * sequence as u32;
+                    rows.push(RowVars { position, sequence: sequence as u32, length, ..RowVars::default() });
                     next[sequence] += 1;
                 }
             }
         }
         let window = noise.pick(&[0, 0, 1, 7, 64, 100]);
         let cap = noise.pick(&[0.0, 0.0, 5.0]);
-        Case { dtype, d, kv_heads: 1 + noise.below(3), group, window, cap, store, rows }
+        let sees = noise.pick(&[Sees::Past, Sees::Past, Sees::All]);
+        Case { dtype, d, kv_heads: 1 + noise.below(3), group, window, cap, store, sees, rows }
     }
+}
+
+/// Positions a row sees, by the definition of the mask.
+fn seen(row: &RowVars, sees: Sees, window: usize) -> std::ops::Range<usize> {
+    let at = row.position as usize;
+    let all = match sees {
+        Sees::Past => 0..at + 1,
+        Sees::All => 0..row.length as usize,
+    };
+    let near = |p: &usize| match sees {
+        _ if window == 0 => true,
+        Sees::Past => p + window > at,
+        Sees::All => p.abs_diff(at) <= window / 2,
+    };
+    let mut kept = all.filter(near);
+    let first = kept.next().expect("a row sees itself");
+    first..kept.next_back().unwrap_or(first) + 1
 }
 
 const BLOCKS: usize = 12;
@@ -56,7 +76,7 @@ fn attention_agrees_with_plain_softmax() {
     for seed in 0..60 {
         let mut noise = Noise::new(1000 + seed);
         let case = Case::random(&mut noise);
-        let Case { dtype, d, kv_heads, group, window, cap, store, ref rows } = case;
+        let Case { dtype, d, kv_heads, group, window, cap, store, sees, ref rows } = case;
         let heads = kv_heads * group;
         let kv = kv_params(dtype, kv_heads, d);
         let mut rig = Rig::new(rows.len(), 0);
@@ -74,6 +94,7 @@ fn attention_agrees_with_plain_softmax() {
             soft_cap: cap,
             window: window as u32,
             kv,
+            sees: sees as u32,
         };
         let mut args = [Arg::None; 3];
         (args[Q], args[Y], args[KV]) = (Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0));
@@ -82,13 +103,9 @@ fn attention_agrees_with_plain_softmax() {
         // Blocks in any order, only as many as positions need; those out of every window are gone.
         let mut free: Vec<u32> = (0..BLOCKS as u32).collect();
         let mut tables = [[NO_BLOCK; TABLE]; 3];
-        let seen = |row: &RowVars| {
-            let last = row.position as usize;
-            let first = if window == 0 { 0 } else { (last + 1).saturating_sub(window) };
-            first..last + 1
-        };
+        let seen = |row: &RowVars| seen(row, sees, window);
         for row in rows {
-            let blocks = seen(row).start / KV_BLOCK..=row.position as usize / KV_BLOCK;
+            let blocks = seen(row).start / KV_BLOCK..=(seen(row).end - 1) / KV_BLOCK;
             for entry in &mut tables[row.sequence as usize][blocks] {
                 if *entry == NO_BLOCK {
                     *entry = free.swap_remove(noise.below(free.len()));
@@ -152,7 +169,7 @@ fn attention_agrees_with_plain_softmax() {
             })
             .collect();
         let name = format!(
-            "attention seed {seed}: {dtype}, {heads}/{kv_heads} × {d}, window {window}, cap {cap}, {store:?}, {} rows",
+            "attention seed {seed}: {dtype}, {heads}/{kv_heads} × {d}, window {window}, cap {cap}, {store:?}, {sees:?}, {} rows",
             rows.len()
         );
         for cpu in &mut backends {
@@ -185,7 +202,8 @@ fn a_row_that_sees_no_block_gets_zeros() {
         let mut rig = Rig::new(1, 0);
         rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 1 }];
         let (q, y) = (rig.f32(64), rig.f32(64));
-        let params = AttentionParams { heads: 1, kv_heads: 1, head_dim: 64, scale: 1.0, soft_cap: 0.0, window: 0, kv };
+        let params =
+            AttentionParams { heads: 1, kv_heads: 1, head_dim: 64, scale: 1.0, soft_cap: 0.0, window: 0, kv, sees: 0 };
         let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)];
         rig.op(OpKind::Attention, Per::Row, &args, Params::Attention(params));
         for entry in [NO_BLOCK, 1, 77] {
@@ -194,6 +212,135 @@ fn a_row_that_sees_no_block_gets_zeros() {
             running.set(q, &[1.0; 64]);
             running.run(&mut cpu);
             assert_eq!(running.row(y, 0), [0.0; 64]);
+        }
+    }
+}
+
+/// Texts of these lengths, one after the other.
+pub fn texts(lengths: &[usize]) -> Vec<RowVars> {
+    let text = |(sequence, &length): (usize, &usize)| {
+        (0..length).map(move |position| RowVars {
+            position: position as u32,
+            sequence: sequence as u32,
+            length: length as u32,
+            ..RowVars::default()
+        })
+    };
+    lengths.iter().enumerate().flat_map(text).collect()
+}
+
+/// Attention over keys and values that are rows of the step: a rig of one op, and its buffers q, k, v, y.
+fn own_rig(
+    rows: usize,
+    (heads, kv_heads, d): (usize, usize, usize),
+    window: usize,
+    sees: Sees,
+) -> (Rig, [BufferId; 4]) {
+    let mut rig = Rig::new(rows, 0);
+    (rig.layout.groups, rig.layout.sequences, rig.layout.table_blocks) = (0, rows, 0);
+    let (q, k, v, y) = (rig.f32(heads * d), rig.f32(kv_heads * d), rig.f32(kv_heads * d), rig.f32(heads * d));
+    let kv = KvParams {
+        group: 0,
+        dtype: DType::F32.index().into(),
+        block_bytes: 0,
+        layer_offset: 0,
+        value_offset: 0,
+        head_bytes: 4 * d as u32,
+        row_bytes: rig.program.buffer(k).stride() as u32,
+    };
+    let params = AttentionParams {
+        heads: heads as u32,
+        kv_heads: kv_heads as u32,
+        head_dim: d as u32,
+        scale: 0.3,
+        soft_cap: 0.0,
+        window: window as u32,
+        kv,
+        sees: sees as u32,
+    };
+    let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::None, Arg::Buffer(k), Arg::Buffer(v)];
+    rig.op(OpKind::Attention, Per::Row, &args, Params::Attention(params));
+    (rig, [q, k, v, y])
+}
+
+#[test]
+fn texts_packed_into_a_step_see_themselves_alone() {
+    let mut failures = Failures::default();
+    let mut backends = backends();
+    for seed in 0..24 {
+        let mut noise = Noise::new(7000 + seed);
+        let (sees, window) = (noise.pick(&[Sees::All, Sees::Past]), noise.pick(&[0, 0, 1, 8, 32, 130]));
+        let (d, kv_heads) = (noise.pick(&[16, 20, 32, 64]), 1 + noise.below(3));
+        let group = noise.pick(&[1, 1, 2, 5]);
+        let heads = kv_heads * group;
+        let rows = texts(noise.pick(&[&[1][..], &[2, 1, 1, 17, 3], &[70, 1, 64, 65], &[200], &[15, 16, 17, 128]]));
+        let (rig, [q, k, v, y]) = own_rig(rows.len(), (heads, kv_heads, d), window, sees);
+        let vq = noise.values(rows.len() * heads * d);
+        let (vk, vv) = (noise.values(rows.len() * kv_heads * d), noise.values(rows.len() * kv_heads * d));
+        let want: Vec<f32> = (0..rows.len() * heads)
+            .flat_map(|at| {
+                let (r, head) = (at / heads, at % heads);
+                let first = r - rows[r].position as usize;
+                let of = |values: &[f32], p: usize| -> Vec<f64> {
+                    let from = ((first + p) * kv_heads + head / group) * d;
+                    values[from..from + d].iter().map(|&v| v.into()).collect()
+                };
+                let weights: Vec<(usize, f64)> = seen(&rows[r], sees, window)
+                    .map(|p| {
+                        let dot: f64 = vq[at * d..][..d].iter().zip(of(&vk, p)).map(|(&q, k)| f64::from(q) * k).sum();
+                        (p, (dot * f64::from(0.3f32)).exp())
+                    })
+                    .collect();
+                let total: f64 = weights.iter().map(|(_, w)| w).sum();
+                let mut out = vec![0.0; d];
+                for (p, w) in weights {
+                    out.iter_mut().zip(of(&vv, p)).for_each(|(o, v)| *o += w / total * v);
+                }
+                out.into_iter().map(|v| v as f32).collect::<Vec<_>>()
+            })
+            .collect();
+        let name = format!("seed {seed}: {heads}/{kv_heads} × {d}, window {window}, {sees:?}, {} rows", rows.len());
+        for cpu in &mut backends {
+            let mut running = rig.start(cpu);
+            running.rows(&rows);
+            running.set(q, &vq);
+            running.set(k, &vk);
+            running.set(v, &vv);
+            running.run(cpu);
+            for (row, want) in want.chunks(heads * d).enumerate() {
+                failures.compare(&name, cpu, &running.row(y, row), want, |_| 4e-6);
+            }
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn texts_that_are_not_whole_are_refused() {
+    let good = texts(&[3, 1, 4]);
+    type Break = (&'static str, fn(&mut Vec<RowVars>));
+    let table: &[Break] = &[
+        ("a text that ends too early", |r| r.truncate(7)),
+        ("a text that begins too late", |r| r.rotate_left(1)),
+        ("a gap", |r| r[5].position = 2),
+        ("a length that reaches past the step", |r| r.iter_mut().for_each(|v| v.length = u32::MAX)),
+        ("lengths that differ within a text", |r| r[1].length = 4),
+        ("two texts with one number", |r| r[3].sequence = 0),
+        ("a position past the length", |r| r[3].position = 1),
+        ("rows in another order", |r| r.swap(4, 5)),
+        ("no length", |r| r[3].length = 0),
+    ];
+    let (rig, _) = own_rig(good.len(), (2, 1, 16), 0, Sees::All);
+    for mut cpu in backends() {
+        let mut running = rig.start(&cpu);
+        running.rows(&good);
+        assert_eq!(cpu.replay(&running.ready, &mut running.memory, 1), Ok(()));
+        for (what, break_it) in table {
+            let mut rows = good.clone();
+            break_it(&mut rows);
+            running.rows(&rows);
+            let found = cpu.replay(&running.ready, &mut running.memory, 1);
+            assert!(matches!(found, Err(ReplayError::Text { .. })), "{what}: {found:?}");
         }
     }
 }

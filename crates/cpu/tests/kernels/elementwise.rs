@@ -20,6 +20,7 @@ fn embedding_decodes_every_writable_format_and_clamps_tokens() {
             let table = rig.matrix(&mut noise, dtype, vocab, cols);
             let y = rig.f32(cols);
             let scale = noise.pick(&[1.0, 3.5]);
+            let index = noise.pick(&[Index::Token, Index::Position, Index::Segment]);
             let params = EmbedParams {
                 dim: cols as u32,
                 vocab: vocab as u32,
@@ -27,12 +28,22 @@ fn embedding_decodes_every_writable_format_and_clamps_tokens() {
                 scale,
                 row_bytes: table.row_bytes,
                 side_bytes: table.side_bytes,
+                index: index as u32,
             };
             rig.op(OpKind::Embed, Per::Row, &[table.arg, Arg::Buffer(y)], Params::Embed(params));
-            let tokens: Vec<u32> = (0..rows).map(|_| noise.pick(&[0, 3, 7, 10, 11, u32::MAX])).collect();
+            // Positions are checked before anything runs.
+            let most = if index == Index::Position { 63 } else { u32::MAX };
+            let tokens: Vec<u32> = (0..rows).map(|_| noise.pick(&[0, 3, 7, 10, 11, most])).collect();
             for cpu in one_per_level(&mut backends, &mut noise) {
                 let mut running = rig.start(cpu);
-                let vars: Vec<RowVars> = tokens.iter().map(|&token| RowVars { token, ..RowVars::default() }).collect();
+                let vars: Vec<RowVars> = tokens
+                    .iter()
+                    .map(|&at| match index {
+                        Index::Token => RowVars { token: at, ..RowVars::default() },
+                        Index::Position => RowVars { position: at, ..RowVars::default() },
+                        Index::Segment => RowVars { segment: at, ..RowVars::default() },
+                    })
+                    .collect();
                 running.rows(&vars);
                 running.run(cpu);
                 for (row, &token) in tokens.iter().enumerate() {
@@ -237,6 +248,45 @@ fn gathers_pick_the_output_rows() {
             for (output, &row) in picked.iter().enumerate() {
                 let want = &values[row as usize * width..][..width];
                 failures.compare(&format!("gather {width}"), &cpu, &running.row(y, output), want, |_| 0.0);
+            }
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn means_are_over_the_text_of_the_output_row() {
+    let mut failures = Failures::default();
+    let mut noise = Noise::new(8);
+    for mut cpu in backends() {
+        for (lengths, width) in [(&[1][..], 5), (&[3, 1, 70, 2], 96), (&[9, 200], 777)] {
+            let rows = crate::attention::texts(lengths);
+            let mut rig = Rig::new(rows.len(), lengths.len());
+            rig.layout.sequences = lengths.len();
+            let x = rig.f32(width);
+            let y = rig.buffer(Per::Output, width, Store::F32);
+            let params = ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
+            rig.op(OpKind::MeanRows, Per::Output, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
+            let mut running = rig.start(&cpu);
+            let values = noise.values(rows.len() * width);
+            running.rows(&rows);
+            running.set(x, &values);
+            // Any row of a text stands for it; the texts in another order.
+            let firsts: Vec<usize> = (0..rows.len()).filter(|r| rows[*r].position == 0).collect();
+            let mut steps = running.memory.step_vars();
+            steps.header_mut().outputs = lengths.len() as u32;
+            for (o, at) in steps.outputs_mut().iter_mut().zip(firsts.iter().zip(lengths).rev()) {
+                *o = (at.0 + noise.below(*at.1)) as u32;
+            }
+            running.run(&mut cpu);
+            for (o, (first, length)) in firsts.iter().zip(lengths).rev().enumerate() {
+                let want: Vec<f32> = (0..width)
+                    .map(|i| {
+                        let sum: f64 = (*first..first + length).map(|r| f64::from(values[r * width + i])).sum();
+                        (sum / *length as f64) as f32
+                    })
+                    .collect();
+                failures.compare(&format!("mean {lengths:?}"), &cpu, &running.row(y, o), &want, |_| 2e-6);
             }
         }
     }

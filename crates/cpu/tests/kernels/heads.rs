@@ -23,7 +23,7 @@ pub fn kv_params(dtype: DType, kv_heads: usize, head_dim: usize) -> KvParams {
     }
 }
 
-fn expected(head: &[f32], weight: Option<&[f32]>, angles: &[f32], p: &HeadsParams) -> Vec<f32> {
+fn expected(head: &[f32], weight: Option<&[f32]>, angles: &[f32], p: &HeadParams) -> Vec<f32> {
     let mut v: Vec<f64> = head.iter().map(|&v| v.into()).collect();
     if let Some(weight) = weight {
         let square = v.iter().map(|v| v * v).sum::<f64>() / v.len() as f64;
@@ -67,6 +67,7 @@ fn heads_are_normalized_rotated_and_stored() {
                 eps: 1e-6,
                 kv,
             };
+            let one = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
             let mut rig = Rig::new(rows, 0);
             rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 5 }];
             rig.layout.sequences = 2;
@@ -111,7 +112,7 @@ fn heads_are_normalized_rotated_and_stored() {
                 let angles = &va[row * 2 * pairs..][..2 * pairs];
                 let want: Vec<f32> = vq[row * heads * d..][..heads * d]
                     .chunks(d)
-                    .flat_map(|head| expected(head, normed.then_some(&qw[..]), angles, &p))
+                    .flat_map(|head| expected(head, normed.then_some(&qw[..]), angles, &one))
                     .collect();
                 failures.compare(&name, &cpu, &running.row(q, row), &want, |i| 2e-6 * (1.0 + want[i].abs()));
                 let position = vars.position as usize;
@@ -125,7 +126,7 @@ fn heads_are_normalized_rotated_and_stored() {
                         + head * kv.head_bytes as usize
                         + position % KV_BLOCK * kv.row_bytes as usize;
                     let from = row * kv_heads * d + head * d;
-                    let key = expected(&vk[from..][..d], normed.then_some(&kw[..]), angles, &p);
+                    let key = expected(&vk[from..][..d], normed.then_some(&kw[..]), angles, &one);
                     for (want, at) in [(key, at), (vv[from..][..d].to_vec(), at + kv.value_offset as usize)] {
                         let data = &running.memory.bytes(Region::kv(0))[at..][..kv.row_bytes as usize];
                         let mut got = vec![0.0; d];
@@ -147,6 +148,46 @@ fn heads_are_normalized_rotated_and_stored() {
                 touched <= written,
                 &format!("{touched} bytes of KV touched, {written} expected"),
             );
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn heads_turn_in_place() {
+    let mut failures = Failures::default();
+    let mut noise = Noise::new(41);
+    for mut cpu in backends() {
+        for case in 0..12 {
+            let (d, heads, rows) = (noise.pick(&[16, 20, 64, 80, 256]), 1 + noise.below(9), noise.pick(&[1, 2, 7]));
+            let style = noise.pick(&[ROPE_NONE, ROPE_INTERLEAVED, ROPE_SPLIT_HALF]);
+            let pairs = if style == ROPE_NONE { 0 } else { noise.pick(&[d / 2, d / 4]) };
+            let p = HeadParams { heads: heads as u32, head_dim: d as u32, pairs: pairs as u32, style, eps: 1e-6 };
+            let mut rig = Rig::new(rows, 0);
+            let (x, angles) = (rig.f32(heads * d), rig.f32((2 * pairs).max(1)));
+            let weight = (noise.below(2) == 0).then(|| noise.values(d));
+            let mut args = [Arg::Buffer(x), Arg::None, Arg::None];
+            if style != ROPE_NONE {
+                args[slots::head::ANGLES] = Arg::Buffer(angles);
+            }
+            if let Some(weight) = &weight {
+                args[slots::head::NORM] = rig.constant(weight);
+            }
+            rig.op(OpKind::HeadNormRope, Per::Row, &args, Params::Head(p));
+            let mut running = rig.start(&cpu);
+            let (vx, va) = (noise.values(rows * heads * d), noise.values(rows * 2 * pairs));
+            running.set(x, &vx);
+            if pairs > 0 {
+                running.set(angles, &va);
+            }
+            running.run(&mut cpu);
+            for row in 0..rows {
+                let angles = &va[row * 2 * pairs..][..2 * pairs];
+                let heads = vx[row * heads * d..][..heads * d].chunks(d);
+                let want: Vec<f32> = heads.flat_map(|h| expected(h, weight.as_deref(), angles, &p)).collect();
+                let name = format!("head case {case}: {d}, style {style}, pairs {pairs}");
+                failures.compare(&name, &cpu, &running.row(x, row), &want, |i| 2e-6 * (1.0 + want[i].abs()));
+            }
         }
     }
     failures.report();

@@ -94,7 +94,7 @@ impl Builder {
         }
         let y = self.rig.buffer(Per::Row, HEADS * HEAD, Store::Q8);
         let scale = 1.0 / (HEAD as f32).sqrt();
-        let params = AttentionParams { heads, kv_heads, head_dim, scale, soft_cap: 0.0, window: 0, kv };
+        let params = AttentionParams { heads, kv_heads, head_dim, scale, soft_cap: 0.0, window: 0, kv, sees: 0 };
         let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)];
         self.rig.op(OpKind::Attention, Per::Row, &args, Params::Attention(params));
         self.project(Per::Row, y, HEADS * HEAD, DIM, Some(hidden));
@@ -128,6 +128,7 @@ impl Decoder {
             scale: 1.0,
             row_bytes: table.row_bytes,
             side_bytes: table.side_bytes,
+            index: Index::Token as u32,
         };
         b.rig.op(OpKind::Embed, Per::Row, &[table.arg, Arg::Buffer(hidden)], Params::Embed(params));
         let frequencies: Vec<f32> = (0..HEAD / 2).map(|i| 1e4f32.powf(-(i as f32) / (HEAD / 2) as f32)).collect();
@@ -166,7 +167,7 @@ impl Decoder {
         let mut running = self.rig.start(cpu);
         running.memory.kv_mut(0).fill(0);
         running.memory.step_vars().table_mut(0, 0).copy_from_slice(&[2, 0, 1]);
-        running.rows(&[RowVars { token: 42, position: 60, sequence: 0, reserved: 0 }]);
+        running.rows(&[RowVars { token: 42, position: 60, sequence: 0, ..RowVars::default() }]);
         running
     }
 }

@@ -1,4 +1,4 @@
-//! Attention over the KV cache: online softmax, block after block.
+//! Attention over the KV cache, or over the step's own keys and values: online softmax, block after block.
 //!
 //! A unit of work is a tile of queries that see the same keys: some rows of one sequence times
 //! some heads of one KV head. For every block of 64 positions the tile's scores, weights and
@@ -12,10 +12,10 @@ use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_dtype::DType;
-use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
+use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
 use akunu_plan::q8;
 use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
-use akunu_plan::steps::KV_BLOCK;
+use akunu_plan::steps::{KV_BLOCK, RowVars};
 use tile::{Blocks8, Decoded, Half, Keys, Single, TILE, Tile};
 
 pub(super) static ANY: &[LeveledRow] = levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>);
@@ -118,6 +118,16 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
     }
 }
 
+/// The positions of its sequence that a row sees.
+fn sees(p: &AttentionParams, row: RowVars) -> std::ops::Range<usize> {
+    let (position, window) = (row.position as usize, p.window as usize);
+    let (end, reach) = match p.sees == Sees::All as u32 {
+        true => (row.length as usize, window / 2),
+        false => (position + 1, window.saturating_sub(1)),
+    };
+    if window == 0 { 0..end } else { position.saturating_sub(reach)..end.min(position + reach + 1) }
+}
+
 /// One tile: rows of one sequence times heads of one KV head.
 ///
 /// # Safety
@@ -136,24 +146,31 @@ unsafe fn attend<S: Simd, K: Keys>(
     let d = p.head_dim as usize;
     let sequence = context.row_vars(row).sequence;
     let kv = context.operand(record, attention::KV);
+    let own = record.args[attention::KV].is_none();
     // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`); q rows have `heads * d` values.
     let mut tile = unsafe { Tile::new(context.scratch(worker), d, rows * heads) };
     for i in 0..rows {
-        let position = context.row_vars(row + i).position as usize;
-        let seen = if p.window == 0 { 0 } else { (position + 1).saturating_sub(p.window as usize) };
+        let sees = sees(p, context.row_vars(row + i));
         let q = context.row(record, attention::Q, row + i).cast::<f32>().cast_const();
         for j in 0..heads {
             // SAFETY: head `head + j` of a q row has `d` values.
-            unsafe { tile.set_query(s, i * heads + j, q.add((head + j) * d), p.scale, seen..position + 1) }
+            unsafe { tile.set_query(s, i * heads + j, q.add((head + j) * d), p.scale, sees.clone()) }
         }
     }
     let span = tile.span();
     for index in span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK) {
-        let Some(block) = context.kv_block(&p.kv, kv, sequence, index) else { continue };
-        let keys = block.wrapping_add(kv_head * p.kv.head_bytes as usize).cast_const();
-        let values = keys.wrapping_add(p.kv.value_offset as usize);
+        let (keys, values) = if own {
+            let first = row - context.row_vars(row).position as usize + index * KV_BLOCK;
+            (context.row(record, attention::K, first), context.row(record, attention::V, first))
+        } else {
+            let Some(block) = context.kv_block(&p.kv, kv, sequence, index) else { continue };
+            (block, block.wrapping_add(p.kv.value_offset as usize))
+        };
+        let head = kv_head * p.kv.head_bytes as usize;
+        let (keys, values) = (keys.wrapping_add(head).cast_const(), values.wrapping_add(head).cast_const());
         // SAFETY: `kv_block` gave a block of the pool, and `ready` has seen that this layer's
-        // heads lie inside one.
+        // heads lie inside one. Rows of the step that a query sees are those of its sequence (see
+        // `check_texts`), and `ready` has seen that they have all heads.
         unsafe { tile.visit::<S, K>(s, p, keys, values, index * KV_BLOCK) }
     }
     for i in 0..rows {

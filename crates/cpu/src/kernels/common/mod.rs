@@ -1,4 +1,4 @@
-//! Element-wise sums and row gathers.
+//! Element-wise sums, row gathers and means of rows.
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
@@ -9,6 +9,7 @@ use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
 
 pub(super) static ADD: &[LeveledRow] = levels!("add", OpKind::Add, all_f32, add);
 pub(super) static GATHER_ROWS: &[LeveledRow] = levels!("gather_rows", OpKind::GatherRows, all_f32, gather_rows);
+pub(super) static MEAN_ROWS: &[LeveledRow] = levels!("mean_rows", OpKind::MeanRows, all_f32, mean_rows);
 
 fn all_f32(record: &Record) -> bool {
     record.flags & (X_IS_Q8 | Y_IS_Q8) == 0
@@ -55,5 +56,30 @@ unsafe fn gather_rows<S: Simd>(_: S, record: &Record, context: &Context<'_>, lan
         let y = context.row(record, Y, output).cast::<f32>().wrapping_add(from);
         // SAFETY: both rows are `dim` long; `ready` has checked that the buffers do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(x, y, n) }
+    }
+}
+
+/// `y[o] =` mean of `x` over the rows of the sequence of `output_row(o)`
+#[inline(always)]
+unsafe fn mean_rows<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    use slots::gather::{X, Y};
+    let dim = record.params::<ElementParams>().dim as usize;
+    let groups = dim.div_ceil(S::LANES);
+    for unit in lane.share(context.count(record) * groups, 1) {
+        let (output, from) = (unit / groups, unit % groups * S::LANES);
+        let n = S::LANES.min(dim - from);
+        let row = context.output_row(output);
+        let vars = context.row_vars(row);
+        let first = row - vars.position as usize;
+        let mut sum = s.splat(0.0);
+        for row in first..first + vars.length as usize {
+            let x = context.row(record, X, row).cast::<f32>().wrapping_add(from);
+            // SAFETY: a sequence's rows are rows of the step (see `check_texts`) of `dim` values.
+            sum = s.add(sum, unsafe { s.load_first(x, n) });
+        }
+        let y = context.row(record, Y, output).cast::<f32>().wrapping_add(from);
+        let mean = s.mul(sum, s.splat(1.0 / vars.length as f32));
+        // SAFETY: a row of `y` has `dim` values, of which this worker alone has these `n`.
+        unsafe { s.store_first(y, mean, n) }
     }
 }

@@ -1,11 +1,11 @@
-//! Token embeddings: rows of a table in any number format.
+//! Embeddings of tokens, positions and segments: rows of a table in any number format.
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
-use akunu_plan::op::{EmbedParams, OpKind, slots::embed};
+use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};
 use akunu_plan::record::Record;
 
 pub(super) static EMBED: &[LeveledRow] = levels!("embed", OpKind::Embed, serves, body);
@@ -17,7 +17,7 @@ fn serves(record: &Record) -> bool {
 /// Values a worker decodes at a time: whole blocks of every format.
 const CHUNK: usize = MAX_BLOCK;
 
-/// `y[r][..dim] = scale * table[token(r)][..dim]`, split by rows and chunks of a row.
+/// `y[r][..dim] = scale * table[index(r)][..dim]`, split by rows and chunks of a row.
 #[inline(always)]
 unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<EmbedParams>();
@@ -30,14 +30,20 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
     for unit in lane.share(context.count(record) * chunks, 1) {
         let (row, from) = (unit / chunks, unit % chunks * CHUNK);
         let n = CHUNK.min(dim - from);
-        let token = context.row_vars(row).token.min(p.vocab - 1) as usize;
+        let vars = context.row_vars(row);
+        let index = match p.index {
+            i if i == Index::Position as u32 => vars.position,
+            i if i == Index::Segment as u32 => vars.segment,
+            _ => vars.token,
+        };
+        let index = index.min(p.vocab - 1) as usize;
         let blocks = n / format.block;
         let plane = |base: *mut u8, row_bytes: u32, block_bytes: usize| {
             if block_bytes == 0 {
                 return &[][..];
             }
-            let at = token * row_bytes as usize + from / format.block * block_bytes;
-            // SAFETY: the table's planes have `vocab` rows of their row bytes, `token < vocab`, and
+            let at = index * row_bytes as usize + from / format.block * block_bytes;
+            // SAFETY: the table's planes have `vocab` rows of their row bytes, `index < vocab`, and
             // the row is whole blocks of which these are some.
             unsafe { std::slice::from_raw_parts(base.wrapping_add(at), blocks * block_bytes) }
         };

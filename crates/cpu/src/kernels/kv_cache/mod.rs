@@ -1,11 +1,13 @@
-//! Per-head norm and rotation of queries and keys; keys and values go into the KV cache.
+//! Per-head norm and rotation of queries and keys; keys and values go into the KV cache, or stay where they are.
 
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_dtype::{DType, PlanesMut};
-use akunu_plan::op::{HeadsParams, OpKind, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::heads};
+use akunu_plan::op::{
+    HeadParams, HeadsParams, OpKind, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::head, slots::heads,
+};
 use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
 use half::f16;
@@ -16,6 +18,8 @@ pub(super) static HEADS_F32: &[LeveledRow] =
     levels!("heads_kv_f32", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F32), body::<_, F32>);
 pub(super) static HEADS_F16: &[LeveledRow] =
     levels!("heads_kv_f16", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F16), body::<_, F16>);
+
+pub(super) static HEAD: &[LeveledRow] = levels!("head", OpKind::HeadNormRope, serves_in_place, in_place);
 
 /// Values of one head that fit a worker's scratch beside its rotation tables.
 const MAX_HEAD: usize = 2048;
@@ -29,6 +33,11 @@ fn serves_any(record: &Record) -> bool {
         && p.head_dim as usize <= MAX_HEAD
         && format.encode.is_some()
         && format.side_bytes == 0
+}
+
+fn serves_in_place(record: &Record) -> bool {
+    let p = record.params::<HeadParams>();
+    matches!(p.style, ROPE_NONE | ROPE_INTERLEAVED | ROPE_SPLIT_HALF) && p.head_dim as usize <= MAX_HEAD
 }
 
 fn serves(record: &Record, dtype: DType) -> bool {
@@ -89,6 +98,7 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
     let p = record.params::<HeadsParams>();
     let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return };
     let (q_heads, d) = (p.heads as usize, p.head_dim as usize);
+    let one = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
     let per_row = q_heads + p.kv_heads as usize;
     let head = context.scratch(lane.index).cast::<f32>();
     let cos = head.wrapping_add(MAX_HEAD);
@@ -101,12 +111,12 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
         // parts have `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
         unsafe {
             if p.style != ROPE_NONE && tabled != row {
-                tables(p, context.row(record, heads::ANGLES, row).cast(), cos, sin);
+                tables(&one, context.row(record, heads::ANGLES, row).cast(), cos, sin);
                 tabled = row;
             }
             if index < q_heads {
                 let q = context.row(record, heads::Q, row).cast::<f32>().add(index * d);
-                turn(s, record, context, heads::Q_NORM, q, q, (cos, sin));
+                turn(s, &one, norm_weight(record, context, heads::Q_NORM), q, q, (cos, sin));
                 continue;
             }
             let index = index - q_heads;
@@ -115,12 +125,39 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
             let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, position / KV_BLOCK) else { continue };
             let at = block.add(Context::kv_row(&p.kv, index, position));
             let k = context.row(record, heads::K, row).cast::<f32>().add(index * d);
-            turn(s, record, context, heads::K_NORM, k, head, (cos, sin));
+            turn(s, &one, norm_weight(record, context, heads::K_NORM), k, head, (cos, sin));
             K::put(s, dtype, head, at, d);
             let v = context.row(record, heads::V, row).cast::<f32>().add(index * d);
             K::put(s, dtype, v, at.add(p.kv.value_offset as usize), d);
         }
     }
+}
+
+/// Units are (row, head).
+#[inline(always)]
+unsafe fn in_place<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+    let p = record.params::<HeadParams>();
+    let (heads, d) = (p.heads as usize, p.head_dim as usize);
+    let cos = context.scratch(lane.index).cast::<f32>();
+    let sin = cos.wrapping_add(MAX_HEAD);
+    let weight = norm_weight(record, context, head::NORM);
+    let mut tabled = usize::MAX;
+    for unit in lane.share(context.count(record) * heads, 1) {
+        let (row, index) = (unit / heads, unit % heads);
+        // SAFETY: as in `body`.
+        unsafe {
+            if p.style != ROPE_NONE && tabled != row {
+                tables(p, context.row(record, head::ANGLES, row).cast(), cos, sin);
+                tabled = row;
+            }
+            let x = context.row(record, head::X, row).cast::<f32>().add(index * d);
+            turn(s, p, weight, x, x, (cos, sin));
+        }
+    }
+}
+
+fn norm_weight(record: &Record, context: &Context<'_>, slot: usize) -> Option<*const f32> {
+    (!record.args[slot].is_none()).then(|| context.operand(record, slot).cast::<f32>().cast_const())
 }
 
 /// Angles `[pairs](cos, sin)` as two tables laid out like the values they turn. Where pairs are
@@ -129,7 +166,7 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
 /// # Safety
 /// `angles` has `2 * pairs` values; the tables have room for a head.
 #[inline(always)]
-unsafe fn tables(p: &HeadsParams, angles: *const f32, cos: *mut f32, sin: *mut f32) {
+unsafe fn tables(p: &HeadParams, angles: *const f32, cos: *mut f32, sin: *mut f32) {
     let pairs = p.pairs as usize;
     // SAFETY: `2 * i + 1 < 2 * pairs <= head_dim`.
     unsafe {
@@ -155,19 +192,17 @@ unsafe fn tables(p: &HeadsParams, angles: *const f32, cos: *mut f32, sin: *mut f
 #[inline(always)]
 unsafe fn turn<S: Simd>(
     s: S,
-    record: &Record,
-    context: &Context<'_>,
-    norm: usize,
+    p: &HeadParams,
+    weight: Option<*const f32>,
     from: *const f32,
     to: *mut f32,
     (cos, sin): (*const f32, *const f32),
 ) {
-    let p = record.params::<HeadsParams>();
     let d = p.head_dim as usize;
     // SAFETY: the norm weight has `head_dim` values; `2 * pairs <= head_dim`.
     unsafe {
-        if !record.args[norm].is_none() {
-            rms(s, from, to, context.operand(record, norm).cast(), d, p.eps);
+        if let Some(weight) = weight {
+            rms(s, from, to, weight, d, p.eps);
         } else if !std::ptr::eq(from, to) {
             std::ptr::copy_nonoverlapping(from, to, d);
         }

@@ -1,0 +1,76 @@
+//! How a text's rows become its vector, as embedding models say it: a key in GGUF, a file named by `modules.json` beside
+//! safetensors.
+
+use crate::config::Pooling;
+use crate::keys::{self, Reader};
+use crate::{ArchDescriptor, Error};
+use serde_json::Value as Json;
+
+pub fn read(reader: &Reader) -> Result<Option<Pooling>, Error> {
+    if reader.gguf().is_some() {
+        return Ok(match reader.uint(keys::POOLING)? {
+            // 0 is none; 4 is a classification head, which is seen by its tensors.
+            None | Some(0 | 4) => None,
+            Some(1) => Some(Pooling::Mean),
+            Some(2) => Some(Pooling::First),
+            Some(3) => Some(Pooling::Last),
+            Some(other) => return Err(reader.bad(keys::POOLING.gguf, other, "0 to 4 is known")),
+        });
+    }
+    let Some(modules) = side_file(reader, "modules.json")? else { return Ok(None) };
+    let mut pooling = None;
+    for module in modules.as_array().into_iter().flatten() {
+        let kind = module["type"].as_str().unwrap_or("").rsplit('.').next().unwrap_or("");
+        match kind {
+            "Transformer" | "Normalize" => {}
+            "Pooling" => {
+                let folder = module["path"].as_str().unwrap_or("1_Pooling");
+                let name = format!("{folder}/config.json");
+                let config = side_file(reader, &name)?;
+                let config = config.ok_or_else(|| reader.bad("modules.json", &name, "there is no such file"))?;
+                pooling = Some(of_config(reader, &name, &config)?);
+            }
+            other => {
+                let what = format!("a {other:?} layer after the model (modules.json)");
+                return Err(Error::NotSupported { path: reader.file.path().into(), what });
+            }
+        }
+    }
+    Ok(pooling)
+}
+
+/// What a classification head looks at.
+pub fn of_head(descriptor: &ArchDescriptor, reader: &Reader) -> Result<Pooling, Error> {
+    let said = reader.json().and(reader.text(keys::HEAD_POOLING)?);
+    match said {
+        None => Ok(descriptor.head_pooling),
+        Some("cls") => Ok(Pooling::First),
+        Some("mean") => Ok(Pooling::Mean),
+        Some(other) => Err(reader.bad("classifier_pooling", format!("{other:?}"), "cls or mean is supported")),
+    }
+}
+
+/// The one way that the file of a pooling module turns on.
+fn of_config(reader: &Reader, name: &str, config: &Json) -> Result<Pooling, Error> {
+    const WAYS: &[(&str, Pooling)] = &[
+        ("pooling_mode_mean_tokens", Pooling::Mean),
+        ("pooling_mode_cls_token", Pooling::First),
+        ("pooling_mode_lasttoken", Pooling::Last),
+    ];
+    let on = |key: &str| config.get(key).and_then(|v| v.as_bool()) == Some(true);
+    let known: Vec<Pooling> = WAYS.iter().filter(|(key, _)| on(key)).map(|(_, way)| *way).collect();
+    let all = config.as_object().into_iter().flatten();
+    let count = all.filter(|(key, value)| key.starts_with("pooling_mode_") && value.as_bool() == Some(true)).count();
+    match known[..] {
+        [way] if count == 1 => Ok(way),
+        _ => Err(reader.bad(name, "not one of mean, first and last token", "one of them is supported")),
+    }
+}
+
+fn side_file(reader: &Reader, name: &str) -> Result<Option<Json>, Error> {
+    let Some(bytes) = reader.file.side_file(name).transpose()? else { return Ok(None) };
+    match serde_json::from_slice(&bytes) {
+        Ok(json) => Ok(Some(json)),
+        Err(error) => Err(reader.bad(name, "not JSON", &error.to_string())),
+    }
+}
