@@ -3,6 +3,8 @@
 //! It knows no architecture: it walks the weights that are there. What is faster together is put
 //! together afterwards, by `fuse`.
 
+mod outputs;
+
 use crate::op::*;
 use crate::program::*;
 use crate::record::{Addr, Region};
@@ -263,74 +265,6 @@ impl<'a> Builder<'a> {
         let params = ElementParams { dim: dim as u32, activation: 0, scale };
         self.op(OpKind::Add, Per::Row, &[Arg::Buffer(a), Arg::Buffer(y), Arg::Buffer(b)], Params::Element(params));
         y
-    }
-
-    fn output_norm(&mut self, per: Per, x: BufferId) -> BufferId {
-        let weights = &self.model.weights;
-        self.maybe_norm(per, weights.global(Role::OutputNorm), weights.global(Role::OutputNormBias), x)
-    }
-
-    /// One row for every output: that of its number, or the mean of its sequence.
-    fn pick(&mut self, kind: OpKind, x: BufferId) -> BufferId {
-        let dim = self.program.buffer(x).width;
-        let y = self.buffer("picked", Per::Output, dim);
-        let params = ElementParams { dim: dim as u32, activation: 0, scale: 1.0 };
-        self.op(kind, Per::Output, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
-        y
-    }
-
-    /// Hidden states, one for a text, or the scores of a head over it.
-    fn embedding(&mut self, hidden: BufferId) {
-        let mean = match self.output {
-            Output::Scores => self.model.config.head_pooling == arch::Pooling::Mean,
-            output => output == Output::Mean,
-        };
-        let mut x = if mean {
-            let normed = self.output_norm(Per::Row, hidden);
-            self.pick(OpKind::MeanRows, normed)
-        } else {
-            let picked = self.pick(OpKind::GatherRows, hidden);
-            self.output_norm(Per::Output, picked)
-        };
-        if self.output == Output::Scores {
-            if self.model.weights.global(Role::Head).is_some() {
-                x = self.project_all("head", Role::Head, Role::HeadBias, x);
-                let (function, cap) = activation(self.model.descriptor.head_activation);
-                self.last_product(|p| (p.activation, p.soft_cap) = (function, cap));
-                x = self.maybe_norm(Per::Output, self.model.weights.global(Role::HeadNorm), None, x);
-            }
-            x = self.project_all("scores", Role::Classes, Role::ClassesBias, x);
-        }
-        self.program.logits = x;
-    }
-
-    /// `x` through a matrix of the whole model.
-    fn project_all(&mut self, name: &'static str, role: Role, bias: Role, x: BufferId) -> BufferId {
-        let slice = self.global(role);
-        let w = self.weight(name, slice);
-        let bias = self.model.weights.global(bias).map(|s| self.vector(s));
-        let y = self.buffer(name, Per::Output, slice.rows);
-        self.matmul(Per::Output, x, y, w, bias);
-        y
-    }
-
-    fn logits(&mut self, hidden: BufferId, table: WeightId) {
-        let c = &self.model.config;
-        let picked = self.pick(OpKind::GatherRows, hidden);
-        let x = self.output_norm(Per::Output, picked);
-        let head = match self.model.weights.global(Role::Output) {
-            Some(slice) => self.weight("output", slice),
-            None => table,
-        };
-        let logits = self.buffer("logits", Per::Output, c.vocab);
-        self.matmul(Per::Output, x, logits, head, None);
-        self.last_product(|p| (p.scale, p.soft_cap) = (c.logit_scale, c.final_cap));
-        self.program.logits = logits;
-        let slices = c.vocab.div_ceil(ARGMAX_SLICE);
-        let params = Params::ArgMax(ArgMaxParams { n: c.vocab as u32, slices: slices as u32 });
-        let best = self.buffer("best", Per::Output, 2 * slices);
-        self.op(OpKind::ArgMax, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(best)], params);
-        self.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
     }
 
     fn pre_norm(&mut self, l: usize, weight: Role, bias: Role, hidden: BufferId) -> BufferId {
