@@ -57,6 +57,8 @@ pub enum Error {
     TemplateFailed(String),
     #[error("the chat template was stopped: {0}")]
     TemplateStopped(&'static str),
+    #[error("the grammar cannot be used: {0}")]
+    Grammar(String),
 }
 
 /// `text` cut to what fits in a sentence.

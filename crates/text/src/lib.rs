@@ -1,4 +1,5 @@
-//! Tokenizers and chat templates: text to token ids and back, conversations to prompts.
+//! Tokenizers, chat templates and grammars: text to token ids and back, conversations to prompts, and which tokens may
+//! come next.
 //!
 //! This crate knows no models and no tensors. A [`Tokenizer`] comes from a GGUF file's metadata or from `tokenizer.json`;
 //! whichever way, it is the same machine: added tokens are cut out, the rest is normalized, split into words, and each
@@ -13,6 +14,7 @@ mod charsmap;
 mod chat;
 mod error;
 mod gguf;
+mod grammar;
 mod hash;
 mod hf;
 mod matcher;
@@ -34,6 +36,7 @@ mod wordpiece;
 pub use chat::ChatTemplate;
 pub use error::Error;
 pub use gguf::GgufVocab;
+pub use grammar::{Grammar, Grammars, Matcher};
 pub use pre_names::{GPT2_PATTERN, pre_tokenizer_name};
 pub use stream::Detokenizer;
 pub use tokenizer::{Encode, Tokenizer};
