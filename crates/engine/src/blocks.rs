@@ -21,7 +21,6 @@ impl Pool {
         self.counts.len()
     }
 
-    #[cfg(test)]
     pub fn free(&self) -> usize {
         self.free.len()
     }

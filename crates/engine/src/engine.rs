@@ -1,6 +1,7 @@
 //! A loaded model: programs bound to kernels, the KV cache, and the steps that run them.
 
 use crate::blocks::Pools;
+use crate::memory::{Footprint, available_memory};
 use crate::sequence::{Copy, Sequence};
 use crate::{Error, embedded};
 use akunu_arch::Model;
@@ -8,9 +9,9 @@ use akunu_cpu::{Cpu, FileBytes, KvPool, Level, Memory, MemoryPlan, Ready};
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
 use akunu_plan::{BuildOptions, KV_BLOCK, Output, Program, RowVars, StepLayout, build};
-use akunu_text::Tokenizer;
+use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What quantized weights are multiplied with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,10 @@ pub struct LoadOptions {
     pub chunk: usize,
     /// Sequences the KV cache has room for at full length.
     pub sequences: usize,
+    /// Positions it has room for beyond those: for the prefix cache.
+    pub extra_positions: usize,
+    /// Bytes that it may need; `None`: what the machine has free.
+    pub memory: Option<u64>,
     /// See `arch::Model::round_constants`.
     pub round_constants: bool,
 }
@@ -53,15 +58,19 @@ impl Default for LoadOptions {
             context: None,
             chunk: 256,
             sequences: 1,
+            extra_positions: 0,
+            memory: None,
             round_constants: false,
         }
     }
 }
 
-/// Rows a small-batch program takes, and sequences a step can have.
-const SMALL_BATCH: usize = 16;
+/// Rows a small-batch program takes.
+pub(crate) const SMALL_BATCH: usize = 16;
+/// Sequences a step can have.
+pub(crate) const MAX_SEQUENCES: usize = 64;
 /// Rows of logits a chunk can give. Rows nobody asks for are memory nobody touches.
-const CHUNK_OUTPUTS: usize = 64;
+pub(crate) const MAX_OUTPUTS: usize = 64;
 /// The longest chain of greedy tokens in one replay.
 pub(crate) const MAX_CHAIN: usize = 64;
 
@@ -76,6 +85,8 @@ struct Class {
 pub enum Outputs {
     None,
     Last,
+    /// This many at the end.
+    Tail(usize),
     All,
 }
 
@@ -100,6 +111,8 @@ pub struct Engine {
     pools: Pools,
     context: usize,
     copies: Vec<Copy>,
+    /// Made when the first grammar is.
+    grammars: OnceLock<Grammars>,
 }
 
 /// One file of a model, kept alive by whoever reads it.
@@ -111,7 +124,40 @@ impl AsRef<[u8]> for FileView {
     }
 }
 
+fn chunk_of(options: &LoadOptions) -> usize {
+    options.chunk.clamp(1, 4096)
+}
+
+/// One program for every class of rows.
+fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Vec<Program>, Error> {
+    let chunk = chunk_of(options);
+    // (rows, outputs) by class.
+    let mut sizes = vec![(1, 1), (SMALL_BATCH.min(chunk), SMALL_BATCH.min(chunk)), (chunk, MAX_OUTPUTS.min(chunk))];
+    sizes.dedup();
+    let int8_activations = options.activations == Activations::Int8;
+    sizes
+        .into_iter()
+        .map(|(max_rows, max_outputs)| {
+            let build_options =
+                BuildOptions { max_rows, max_outputs, int8_activations, kv: options.kv, output: Output::Logits };
+            Ok(build(model, file, build_options)?)
+        })
+        .collect()
+}
+
+fn footprint(file: &ModelFile, programs: &[Program], options: &LoadOptions) -> Footprint {
+    let sequences = options.sequences.clamp(1, MAX_SEQUENCES);
+    let programs: Vec<&Program> = programs.iter().collect();
+    Footprint::new(file, &programs, chunk_of(options).max(MAX_CHAIN), sequences, options.extra_positions)
+}
+
 impl Engine {
+    /// What a model would need, without loading it.
+    pub fn footprint(file: &ModelFile, options: &LoadOptions) -> Result<Footprint, Error> {
+        let model = Model::read(file)?;
+        Ok(footprint(file, &programs(&model, file, options)?, options))
+    }
+
     /// Loads a GGUF file, a safetensors file, or an HF or MLX directory.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Engine, Error> {
         Self::from_file(ModelFile::open(path)?, options)
@@ -134,39 +180,29 @@ impl Engine {
         };
         let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
         let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
-        let chunk = options.chunk.clamp(1, 4096);
-        let sequences = options.sequences.clamp(1, SMALL_BATCH);
+        let chunk = chunk_of(&options);
 
-        // (rows, outputs) by class.
-        let mut sizes =
-            vec![(1, 1), (SMALL_BATCH.min(chunk), SMALL_BATCH.min(chunk)), (chunk, CHUNK_OUTPUTS.min(chunk))];
-        sizes.dedup();
+        let programs = programs(&model, &file, &options)?;
+        let footprint = footprint(&file, &programs, &options);
+        footprint.check(context, options.memory.or_else(available_memory))?;
         let mut built = Vec::new();
-        for (max_rows, max_outputs) in sizes {
-            let int8_activations = options.activations == Activations::Int8;
-            let build_options =
-                BuildOptions { max_rows, max_outputs, int8_activations, kv: options.kv, output: Output::Logits };
-            let program = build(&model, &file, build_options)?;
+        for program in programs {
             let bound = cpu.bind(&program)?;
             built.push((program, bound));
         }
         let groups = &built[0].0.kv_groups;
         let steps = StepLayout {
             max_rows: chunk,
-            max_outputs: CHUNK_OUTPUTS,
+            max_outputs: MAX_OUTPUTS,
             groups: groups.len(),
-            sequences: SMALL_BATCH,
+            sequences: MAX_SEQUENCES,
             table_blocks: context.div_ceil(KV_BLOCK) + 1,
             max_chain: MAX_CHAIN,
         };
         let pools: Vec<KvPool> = groups
             .iter()
-            .map(|group| {
-                // A window's blocks, those of the chunk being written, and the partly seen ones at both ends.
-                let positions = group.window.map_or(context, |w| context.min(w + chunk.max(MAX_CHAIN) + KV_BLOCK));
-                let blocks = (positions.div_ceil(KV_BLOCK) + 1) * sequences;
-                KvPool { block_bytes: group.block_bytes, blocks }
-            })
+            .zip(footprint.blocks(context))
+            .map(|(group, blocks)| KvPool { block_bytes: group.block_bytes, blocks })
             .collect();
         let files: Vec<FileBytes> =
             (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
@@ -191,6 +227,7 @@ impl Engine {
             pools: Pools::new(pools.iter().map(|p| p.blocks)),
             context,
             copies: Vec::new(),
+            grammars: OnceLock::new(),
         })
     }
 
@@ -209,6 +246,17 @@ impl Engine {
     /// The tokenizer, or the error that says there is none.
     pub fn need_tokenizer(&self) -> Result<&Tokenizer, Error> {
         self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.file.path().display().to_string() })
+    }
+
+    /// What compiles grammars for this model's vocabulary.
+    pub fn grammars(&self) -> Result<&Grammars, Error> {
+        match self.grammars.get() {
+            Some(grammars) => Ok(grammars),
+            None => {
+                let made = Grammars::new(self.need_tokenizer()?, self.vocab())?;
+                Ok(self.grammars.get_or_init(|| made))
+            }
+        }
     }
 
     /// Positions a sequence can have.
@@ -231,8 +279,21 @@ impl Engine {
 
     /// An empty sequence in this engine's KV cache.
     pub fn sequence(&self) -> Sequence {
-        let groups = &self.classes[0].program.kv_groups;
-        Sequence::new(self.pools.clone(), groups.iter().map(|g| g.window).collect())
+        Sequence::new(self.pools.clone(), self.windows())
+    }
+
+    /// The bytes of a KV group.
+    pub(crate) fn kv_mut(&mut self, group: usize) -> &mut [u8] {
+        self.memory.kv_mut(group)
+    }
+
+    pub(crate) fn pools(&self) -> &Pools {
+        &self.pools
+    }
+
+    /// By KV group.
+    pub(crate) fn windows(&self) -> Vec<Option<usize>> {
+        self.classes[0].program.kv_groups.iter().map(|g| g.window).collect()
     }
 
     /// Feeds tokens to a sequence, chunk by chunk; the logits of the last one.
@@ -254,7 +315,7 @@ impl Engine {
     pub fn logits(&mut self, tokens: &[u32], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
         let mut sequence = self.sequence();
         self.check_room(&sequence, tokens.len())?;
-        let rows = self.chunk().min(CHUNK_OUTPUTS);
+        let rows = self.chunk().min(MAX_OUTPUTS);
         for tokens in tokens.chunks(rows) {
             let start = sequence.len();
             self.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All }])?;
@@ -281,7 +342,7 @@ impl Engine {
         Ok(times)
     }
 
-    /// One step over any number of sequences; up to `CHUNK_OUTPUTS` rows of logits come out, in order.
+    /// One step over any number of sequences; up to `MAX_OUTPUTS` rows of logits come out, in order.
     pub fn step(&mut self, parts: &mut [Part<'_>]) -> Result<(), Error> {
         self.submit(parts, 1)
     }
@@ -297,11 +358,12 @@ impl Engine {
         self.memory.step_vars().into_emitted()
     }
 
-    fn chunk(&self) -> usize {
+    /// Rows of the largest step.
+    pub fn chunk(&self) -> usize {
         self.classes[self.classes.len() - 1].program.max_rows
     }
 
-    fn check_room(&self, sequence: &Sequence, tokens: usize) -> Result<(), Error> {
+    pub(crate) fn check_room(&self, sequence: &Sequence, tokens: usize) -> Result<(), Error> {
         match sequence.len() + tokens {
             total if total > self.context => Err(Error::ContextFull { tokens: total, context: self.context }),
             _ => Ok(()),
@@ -343,8 +405,8 @@ impl Engine {
 
     fn class_for(&self, rows: usize, outputs: usize, sequences: usize) -> Result<usize, Error> {
         let fits = |c: &Class| rows <= c.program.max_rows && outputs <= c.program.max_outputs;
-        let class = self.classes.iter().position(fits).filter(|_| sequences <= SMALL_BATCH);
-        class.ok_or(Error::StepTooLarge { rows, outputs, max_rows: self.chunk(), max_outputs: CHUNK_OUTPUTS })
+        let class = self.classes.iter().position(fits).filter(|_| sequences <= MAX_SEQUENCES);
+        class.ok_or(Error::StepTooLarge { rows, outputs, max_rows: self.chunk(), max_outputs: MAX_OUTPUTS })
     }
 
     fn write_steps(&mut self, parts: &[Part<'_>], rows: usize, outputs: usize) {
@@ -384,6 +446,7 @@ impl Part<'_> {
         match self.outputs {
             Outputs::None => 0,
             Outputs::Last => self.tokens.len().min(1),
+            Outputs::Tail(n) => self.tokens.len().min(n),
             Outputs::All => self.tokens.len(),
         }
     }

@@ -30,4 +30,28 @@ pub enum Error {
     EmptyPrompt,
     #[error("{path}: the model has no tokenizer; give token ids instead of text")]
     NoTokenizer { path: String },
+    #[error("the draft model has {what}: its vocabulary must be the model's own")]
+    OtherVocabulary { what: String },
+    #[error("the session file {path} cannot be used: {error}")]
+    Session { path: String, error: crate::SessionError },
+    #[error("{}", does_not_fit(needs, *context, *available, *longest))]
+    DoesNotFit { needs: crate::Needs, context: usize, available: u64, longest: usize },
+    #[error("the generation could not go on: {why}")]
+    Stopped { why: String },
+}
+
+fn does_not_fit(needs: &crate::Needs, context: usize, available: u64, longest: usize) -> String {
+    let mb = |bytes: u64| format!("{:.1} MB", bytes as f64 / 1e6);
+    let advice = match longest {
+        0 => "use a smaller model or a smaller number format".to_owned(),
+        longest => format!("--context {longest} would fit, or --kv q8_0"),
+    };
+    format!(
+        "the model needs {} ({} weights, {} KV cache for a context of {context}, {} scratch), and {} are free: {advice}",
+        mb(needs.total()),
+        mb(needs.weights),
+        mb(needs.kv),
+        mb(needs.scratch),
+        mb(available),
+    )
 }

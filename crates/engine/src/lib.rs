@@ -16,14 +16,24 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod constraint;
 pub mod convert;
+mod decoder;
 mod embedded;
 mod engine;
 mod error;
 mod generate;
 pub mod hub;
+mod memory;
+mod prefix;
 mod sample;
+mod scheduler;
 mod sequence;
+mod service;
+mod session;
+mod shift;
+mod speculate;
+mod stop;
 pub mod synth;
 
 pub use akunu_arch as arch;
@@ -31,10 +41,17 @@ pub use akunu_cpu as cpu;
 pub use akunu_dtype::{self as dtype, DType, FORMATS};
 pub use akunu_formats as formats;
 pub use akunu_plan as plan;
-pub use akunu_text as text;
+pub use akunu_text::{self as text, Grammar};
+pub use constraint::Thinking;
 pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};
 pub use engine::{Activations, DEFAULT_CONTEXT, Engine, LoadOptions, Outputs, Part};
 pub use error::Error;
 pub use generate::{Finish, Generate, GenerateOptions, Piece};
-pub use sample::{Sampler, SamplingOptions, argmax};
+pub use memory::{Footprint, Needs, available_memory};
+pub use prefix::Miss;
+pub use sample::{Draws, Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities};
+pub use scheduler::{Event, LEAST_CHUNK, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
 pub use sequence::Sequence;
+pub use service::{Reply, Service};
+pub use session::{Session, SessionError};
+pub use speculate::{Draft, Speculation};

@@ -74,6 +74,46 @@ impl Sequence {
         Some(())
     }
 
+    /// Begins with the blocks of others, for `len` positions.
+    pub(crate) fn adopt(&mut self, tables: Vec<Vec<u32>>, len: usize) {
+        self.pools.with(|pools| {
+            for (pool, table) in pools.iter_mut().zip(&tables) {
+                table.iter().filter(|b| **b != NO_BLOCK).for_each(|b| pool.share(*b));
+            }
+        });
+        self.release_all();
+        (self.tables, self.len) = (tables, len);
+    }
+
+    pub(crate) fn groups(&self) -> usize {
+        self.tables.len()
+    }
+
+    pub(crate) fn table_mut(&mut self, group: usize) -> &mut Vec<u32> {
+        &mut self.tables[group]
+    }
+
+    /// One more block at the end of a group's table, or a gap; `None` where there is none left.
+    pub(crate) fn push_block(&mut self, group: usize, there: bool) -> Option<u32> {
+        let block = if there { self.pools.with(|pools| pools[group].take())? } else { NO_BLOCK };
+        self.tables[group].push(block);
+        Some(block)
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.release_all();
+    }
+
+    fn release_all(&mut self) {
+        self.pools.with(|pools| {
+            for (pool, table) in pools.iter_mut().zip(&mut self.tables) {
+                table.drain(..).filter(|b| *b != NO_BLOCK).for_each(|b| pool.release(b));
+            }
+        });
+        self.len = 0;
+    }
+
     pub(crate) fn belongs_to(&self, pools: &Pools) -> bool {
         self.pools.same(pools)
     }
@@ -116,11 +156,7 @@ impl Sequence {
 
 impl Drop for Sequence {
     fn drop(&mut self) {
-        self.pools.with(|pools| {
-            for (pool, table) in pools.iter_mut().zip(&self.tables) {
-                table.iter().filter(|b| **b != NO_BLOCK).for_each(|b| pool.release(*b));
-            }
-        });
+        self.release_all();
     }
 }
 

@@ -1,0 +1,131 @@
+//! A grammar over a generation: from its beginning, or from where the model stops thinking.
+
+use crate::Error;
+use akunu_text::{Matcher, Tokenizer};
+
+/// Whether a grammar lets the model think first, between `<think>` and `</think>`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Thinking {
+    /// The grammar holds from the first token on.
+    #[default]
+    Not,
+    /// The model may begin with a thinking block.
+    MayOpen,
+    /// The prompt has opened a thinking block.
+    Open,
+}
+
+const OPEN: &str = "<think>";
+const CLOSE: &str = "</think>";
+
+enum Phase {
+    /// Nothing is there yet; this token opens a thinking block.
+    Beginning(u32),
+    Thinking,
+    Bound,
+}
+
+pub(crate) struct Constraint {
+    matcher: Matcher,
+    phase: Phase,
+    close: Option<u32>,
+    /// The end of the thoughts, where no single token closes them.
+    tail: String,
+    words: Vec<u32>,
+}
+
+impl Constraint {
+    pub fn new(matcher: Matcher, thinking: Thinking, tokenizer: Option<&Tokenizer>) -> Self {
+        let id = |text| tokenizer.and_then(|t| t.id_of(text));
+        let phase = match thinking {
+            Thinking::Not => Phase::Bound,
+            Thinking::MayOpen => id(OPEN).map_or(Phase::Bound, Phase::Beginning),
+            Thinking::Open => Phase::Thinking,
+        };
+        Self { matcher, phase, close: id(CLOSE), tail: String::new(), words: Vec::new() }
+    }
+
+    /// A bit for every token that may come next; `None`: any may.
+    pub fn allowed(&mut self) -> Result<Option<&[u32]>, Error> {
+        match self.phase {
+            Phase::Thinking => Ok(None),
+            Phase::Bound => Ok(Some(self.matcher.allowed()?)),
+            Phase::Beginning(open) => {
+                self.words.clear();
+                self.words.extend_from_slice(self.matcher.allowed()?);
+                if let Some(word) = self.words.get_mut(open as usize / 32) {
+                    *word |= 1 << (open % 32);
+                }
+                Ok(Some(&self.words))
+            }
+        }
+    }
+
+    /// Goes on with a token that was chosen, and the text it completed.
+    pub fn accept(&mut self, token: u32, text: &str) -> Result<(), Error> {
+        match self.phase {
+            Phase::Beginning(open) if token == open => self.phase = Phase::Thinking,
+            Phase::Thinking => {
+                self.tail.push_str(text);
+                if self.close == Some(token) || self.tail.contains(CLOSE) {
+                    self.phase = Phase::Bound;
+                }
+                let far = self.tail.len().saturating_sub(CLOSE.len());
+                self.tail.drain(..self.tail.floor_char_boundary(far));
+            }
+            _ => {
+                self.phase = Phase::Bound;
+                self.matcher.accept(token)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tokens that must come now; they are accepted.
+    pub fn forced(&mut self) -> Vec<u32> {
+        match self.phase {
+            Phase::Bound => self.matcher.forced(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether nothing more can come.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.phase, Phase::Bound) && self.matcher.is_finished()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Engine, LoadOptions};
+    use akunu_text::Grammar;
+
+    #[test]
+    fn thoughts_are_free_and_what_follows_them_is_bound() {
+        let engine = Engine::embedded(LoadOptions::default()).unwrap();
+        let tokenizer = engine.tokenizer().unwrap();
+        let matcher = || engine.grammars().unwrap().compile(&Grammar::Regex("yes|no".into())).unwrap();
+        // This vocabulary has no token for the tags: they are text, cut somewhere.
+        let mut constraint = Constraint::new(matcher(), Thinking::Open, Some(tokenizer));
+        for token in tokenizer.encode("A cat. <think> or </think", Default::default()) {
+            assert!(constraint.allowed().unwrap().is_none());
+            let text = String::from_utf8_lossy(tokenizer.token_bytes(token)).into_owned();
+            constraint.accept(token, &text).unwrap();
+        }
+        let end = tokenizer.encode(">", Default::default());
+        end.iter().for_each(|token| constraint.accept(*token, ">").unwrap());
+        let allowed = |constraint: &mut Constraint| {
+            let words = constraint.allowed().unwrap().unwrap().to_vec();
+            let set = |id: &u32| words[*id as usize / 32] >> (id % 32) & 1 == 1;
+            let tokens = (0..tokenizer.vocab_size() as u32).filter(set);
+            tokens.map(|id| String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned()).collect::<Vec<_>>()
+        };
+        let first = allowed(&mut constraint);
+        assert!(!first.is_empty() && first.iter().all(|t| "yes".starts_with(t) || "no".starts_with(t)), "{first:?}");
+        // Without a token that opens thoughts there are none.
+        let mut bound = Constraint::new(matcher(), Thinking::MayOpen, Some(tokenizer));
+        assert_eq!(allowed(&mut bound), first);
+        assert!(!bound.is_finished());
+    }
+}

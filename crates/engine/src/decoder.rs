@@ -1,0 +1,237 @@
+//! One generation, apart from where it runs: which rows it wants next, and what follows from their logits.
+
+use crate::constraint::Constraint;
+use crate::generate::{Finish, GenerateOptions, Piece};
+use crate::sample::{Sampler, SamplingOptions, log_probabilities};
+use crate::speculate::Speculator;
+use crate::stop::StopStrings;
+use crate::{Error, LogProbs, Outputs, Sequence};
+use akunu_text::{Detokenizer, Tokenizer};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub(crate) struct Decoder {
+    options: GenerateOptions,
+    sampler: Sampler,
+    detokenizer: Option<Detokenizer>,
+    stops: StopStrings,
+    constraint: Option<Constraint>,
+    /// After any of these the generation is finished.
+    end: Vec<u32>,
+    /// The prompt and what was chosen after it.
+    tokens: Vec<u32>,
+    prompt: usize,
+    /// How many of `tokens` are in the KV cache.
+    fed: usize,
+    /// Guesses at what comes after `tokens`: fed with them, kept as far as they are right.
+    drafts: Vec<u32>,
+    speculator: Option<Speculator>,
+    /// Of the last step: guesses that were right, and all.
+    pub guessed: (usize, usize),
+    rows: Vec<u32>,
+    /// Chosen but not yet given out.
+    pub pieces: VecDeque<Piece>,
+    finish: Option<Finish>,
+}
+
+impl Decoder {
+    pub fn new(
+        prompt: &[u32],
+        options: GenerateOptions,
+        tokenizer: Option<&Tokenizer>,
+        constraint: Option<Constraint>,
+    ) -> Self {
+        let mut end = options.stop_tokens.clone();
+        if let Some(tokenizer) = tokenizer.filter(|_| !options.ignore_eos) {
+            end.extend_from_slice(tokenizer.end_of_generation());
+        }
+        Self {
+            sampler: Sampler::new(options.sampling.clone()).with_tokenizer(tokenizer),
+            detokenizer: tokenizer.map(|t| t.stream_continuation()),
+            stops: StopStrings::new(&options.stop),
+            constraint,
+            end,
+            tokens: prompt.to_vec(),
+            prompt: prompt.len(),
+            fed: 0,
+            drafts: Vec::new(),
+            speculator: Speculator::new(options.speculation),
+            guessed: (0, 0),
+            rows: Vec::new(),
+            pieces: VecDeque::new(),
+            finish: None,
+            options,
+        }
+    }
+
+    pub fn finish(&self) -> Option<Finish> {
+        self.finish
+    }
+
+    pub fn end(&mut self, finish: Finish) {
+        self.finish.get_or_insert(finish);
+    }
+
+    /// The prompt and what was chosen after it.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    pub fn prompt(&self) -> usize {
+        self.prompt
+    }
+
+    /// Tokens that are not in the KV cache yet.
+    pub fn pending(&self) -> usize {
+        self.tokens.len() - self.fed
+    }
+
+    /// Takes the first `fed` tokens as being in the KV cache.
+    pub fn set_fed(&mut self, fed: usize) {
+        self.fed = fed.min(self.tokens.len());
+    }
+
+    /// Tokens that may still be chosen before `max_tokens` are there.
+    pub fn wanted(&self) -> usize {
+        match self.options.max_tokens {
+            0 => usize::MAX,
+            max => max.saturating_sub(self.chosen()),
+        }
+    }
+
+    pub fn context_shift(&self) -> Option<usize> {
+        self.options.context_shift
+    }
+
+    pub fn sampling(&self) -> &SamplingOptions {
+        &self.options.sampling
+    }
+
+    /// Tokens chosen so far.
+    pub fn chosen(&self) -> usize {
+        self.tokens.len() - self.prompt
+    }
+
+    /// Whether the backend can choose the next tokens by itself.
+    pub fn chains(&self) -> bool {
+        self.speculator.is_none()
+            && self.constraint.is_none()
+            && self.pending() == 1
+            && self.options.logprobs.is_none()
+            && self.options.sampling.is_plain_greedy()
+    }
+
+    /// Guesses for the coming step, only.
+    pub fn set_drafts(&mut self, drafts: &[u32]) {
+        self.drafts.clear();
+        self.drafts.extend_from_slice(drafts);
+    }
+
+    /// Chooses the rows of the next step, `most` at most, and which of them give logits.
+    pub fn plan(&mut self, most: usize) -> Outputs {
+        let pending = self.pending().min(most);
+        self.rows.clear();
+        self.rows.extend_from_slice(&self.tokens[self.fed..self.fed + pending]);
+        if pending < self.pending() {
+            self.drafts.clear();
+            return Outputs::None;
+        }
+        let room = (most - pending).min(self.wanted().saturating_sub(1));
+        if let Some(speculator) = self.speculator.as_mut().filter(|_| pending == 1) {
+            self.drafts.clear();
+            self.drafts.extend_from_slice(speculator.guess(&self.tokens, room));
+        }
+        self.drafts.truncate(room);
+        self.rows.extend_from_slice(&self.drafts);
+        Outputs::Tail(1 + self.drafts.len())
+    }
+
+    /// The rows that `plan` chose.
+    pub fn rows(&self) -> &[u32] {
+        &self.rows
+    }
+
+    /// Takes the logits of the planned step, and the sequence back to what was right.
+    pub fn take<'l>(&mut self, sequence: &mut Sequence, logits: impl Fn(usize) -> &'l [f32]) -> Result<(), Error> {
+        let before = sequence.len() - self.rows.len();
+        let pending = self.rows.len() - self.drafts.len();
+        let complete = pending == self.pending();
+        let (first, known) = (self.fed, self.tokens.len());
+        self.fed += pending;
+        let mut right = 0;
+        while complete && self.finish.is_none() {
+            self.choose(logits(right))?;
+            // Guesses that were chosen have their rows in the KV cache already.
+            while right < self.drafts.len() && self.tokens.get(known + right) == Some(&self.drafts[right]) {
+                right += 1;
+                self.fed += 1;
+            }
+            if known + right < self.tokens.len() {
+                break;
+            }
+        }
+        self.guessed = (right, self.drafts.len());
+        if let Some(speculator) = self.speculator.as_mut().filter(|_| complete && pending == 1) {
+            speculator.learn(&self.tokens[known..]);
+        }
+        self.drafts.clear();
+        // Never `None`: a window has not moved on since the step began.
+        let _ = sequence.truncate(before + self.fed - first);
+        Ok(())
+    }
+
+    /// The planned step took this long, for this generation alone.
+    pub fn took(&mut self, time: Duration) {
+        if let Some(speculator) = &mut self.speculator {
+            speculator.took(self.rows.len(), time);
+        }
+    }
+
+    /// Chooses the next token, and takes those that a grammar forces after it.
+    fn choose(&mut self, logits: &[f32]) -> Result<(), Error> {
+        let allowed = self.constraint.as_mut().map_or(Ok(None), Constraint::allowed)?;
+        let token = self.sampler.sample_allowed(logits, &self.tokens, allowed);
+        let logprobs = self.options.logprobs.map(|n| log_probabilities(logits, token, n));
+        let text = self.accept(token, logprobs);
+        let Some(constraint) = self.constraint.as_mut().filter(|_| self.finish.is_none()) else { return Ok(()) };
+        constraint.accept(token, &text)?;
+        // Where log-probabilities are wanted, forced tokens need logits like any other.
+        let forced = if self.options.logprobs.is_none() { constraint.forced() } else { Vec::new() };
+        let finished = constraint.is_finished();
+        forced.into_iter().for_each(|token| drop(self.accept(token, None)));
+        if finished {
+            self.end(Finish::Stop);
+        }
+        Ok(())
+    }
+
+    /// Adds a token that was chosen; the text it completes.
+    pub fn accept(&mut self, token: u32, logprobs: Option<LogProbs>) -> String {
+        if self.finish.is_some() {
+            return String::new();
+        }
+        if self.end.contains(&token) {
+            self.finish = Some(Finish::Stop);
+            return String::new();
+        }
+        self.tokens.push(token);
+        let text = self.detokenizer.as_mut().map(|d| d.push(token)).unwrap_or_default();
+        let (shown, stopped) = self.stops.push(&text);
+        self.pieces.push_back(Piece { token, text: shown, logprobs });
+        if stopped {
+            self.finish = Some(Finish::Stop);
+        } else if self.wanted() == 0 {
+            self.finish = Some(Finish::Length);
+        }
+        text
+    }
+
+    /// Text held back at the end: half a character, or what might have become a stop string.
+    pub fn rest(&mut self) -> String {
+        let text = self.detokenizer.as_mut().map(Detokenizer::flush).unwrap_or_default();
+        match self.stops.push(&text) {
+            (shown, true) => shown,
+            (shown, false) => shown + &self.stops.flush(),
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What a model needs before it is loaded, and whether the machine has it.
+
+use crate::Error;
+use akunu_formats::ModelFile;
+use akunu_plan::{KV_BLOCK, Program};
+
+/// Bytes that a loaded model needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Mapped from the file; slow where they do not stay in memory.
+    pub weights: u64,
+    pub kv: u64,
+    /// Activations, logits, constants and step variables.
+    pub scratch: u64,
+}
+
+impl Needs {
+    pub fn total(&self) -> u64 {
+        self.weights.saturating_add(self.kv).saturating_add(self.scratch)
+    }
+}
+
+/// What a model needs at any context.
+#[derive(Clone, Debug)]
+pub struct Footprint {
+    weights: u64,
+    scratch: u64,
+    /// By KV group: its window, and the bytes of a block of positions.
+    groups: Vec<(Option<usize>, usize)>,
+    /// Positions of a sequence that a window is written ahead by.
+    ahead: usize,
+    sequences: usize,
+    extra: usize,
+}
+
+impl Footprint {
+    pub(crate) fn new(
+        file: &ModelFile,
+        programs: &[&Program],
+        ahead: usize,
+        sequences: usize,
+        extra: usize,
+    ) -> Footprint {
+        let bytes = |t: &akunu_formats::Tensor| (t.data.len + t.scales.len + t.biases.len) as u64;
+        let arena = programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0);
+        let constants = programs.first().map_or(0, |p| p.constants.len() * 4);
+        let groups = programs.first().map_or(&[][..], |p| &p.kv_groups);
+        Footprint {
+            weights: file.tensors().iter().map(bytes).sum(),
+            scratch: (arena + constants) as u64,
+            groups: groups.iter().map(|g| (g.window, g.block_bytes)).collect(),
+            ahead,
+            sequences,
+            extra,
+        }
+    }
+
+    /// By KV group: the blocks that sequences of up to `context` positions need.
+    pub(crate) fn blocks(&self, context: usize) -> Vec<usize> {
+        let blocks = |window: Option<usize>| {
+            // A window's blocks, those of the chunk being written, and the partly seen ones at both ends.
+            let positions = window.map_or(context, |w| context.min(w + self.ahead + KV_BLOCK));
+            let each = positions.div_ceil(KV_BLOCK).saturating_add(1);
+            each.saturating_mul(self.sequences).saturating_add(self.extra / KV_BLOCK)
+        };
+        self.groups.iter().map(|(window, _)| blocks(*window)).collect()
+    }
+
+    pub fn needs(&self, context: usize) -> Needs {
+        let blocks = self.blocks(context);
+        let kv =
+            |((_, bytes), blocks): (&(Option<usize>, usize), &usize)| (*bytes as u64).saturating_mul(*blocks as u64);
+        let kv = self.groups.iter().zip(&blocks).map(kv).fold(0, u64::saturating_add);
+        Needs { weights: self.weights, kv, scratch: self.scratch }
+    }
+
+    /// The longest context that fits into `available` bytes, up to `most`; 0 where none does.
+    pub fn longest(&self, available: u64, most: usize) -> usize {
+        let fits = |context| self.needs(context).total() <= available;
+        let (mut low, mut high) = (0, most);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if fits(middle) { low = middle } else { high = middle - 1 }
+        }
+        low
+    }
+
+    /// The numbers, where `context` does not fit into `available` bytes.
+    pub(crate) fn check(&self, context: usize, available: Option<u64>) -> Result<(), Error> {
+        let needs = self.needs(context);
+        match available {
+            Some(available) if needs.total() > available => {
+                let longest = self.longest(available, context) / KV_BLOCK * KV_BLOCK;
+                Err(Error::DoesNotFit { needs, context, available, longest })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Bytes that this process could use; `None` where the system does not say.
+pub fn available_memory() -> Option<u64> {
+    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemAvailable:", 1024));
+    let group = group_memory();
+    match (machine, group) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// What the control group of this process has left; files that are only cached can go.
+fn group_memory() -> Option<u64> {
+    let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok();
+    let most: u64 = read("memory.max")?.trim().parse().ok()?;
+    let used: u64 = read("memory.current")?.trim().parse().ok()?;
+    let stat = read("memory.stat").unwrap_or_default();
+    let cached: u64 = ["active_file ", "inactive_file "].iter().filter_map(|name| field(&stat, name, 1)).sum();
+    Some(most.saturating_sub(used.saturating_sub(cached)))
+}
+
+fn field(text: &str, name: &str, unit: u64) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line[name.len()..].split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn footprint() -> Footprint {
+        Footprint {
+            weights: 1000,
+            scratch: 100,
+            groups: vec![(None, 64), (Some(100), 32)],
+            ahead: 64,
+            sequences: 2,
+            extra: 0,
+        }
+    }
+
+    #[test]
+    fn needs_grow_with_the_context_but_not_for_windows() {
+        let f = footprint();
+        assert_eq!(f.blocks(640), [22, 2 * 5]);
+        assert_eq!(f.needs(640), Needs { weights: 1000, kv: 22 * 64 + 10 * 32, scratch: 100 });
+        assert_eq!(f.needs(6400).kv - f.needs(640).kv, 2 * 90 * 64);
+        assert!(f.needs(usize::MAX / 2).total() > 1 << 40);
+    }
+
+    #[test]
+    fn the_longest_context_is_the_last_that_fits() {
+        let f = footprint();
+        for available in [0, 1000, 2000, 3000, 10_000] {
+            let longest = f.longest(available, 100_000);
+            assert!(longest == 0 || f.needs(longest).total() <= available);
+            assert!(longest == 100_000 || f.needs(longest + 1).total() > available);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_numbers() {
+        let f = footprint();
+        assert!(f.check(640, None).is_ok());
+        assert!(f.check(640, Some(u64::MAX)).is_ok());
+        let refused = f.check(100_000, Some(20_000)).unwrap_err().to_string();
+        assert!(refused.contains("--context") && refused.contains("KV cache"), "{refused}");
+        let refused = f.check(64, Some(500)).unwrap_err().to_string();
+        assert!(refused.contains("smaller model"), "{refused}");
+    }
+
+    #[test]
+    fn a_field_is_read_and_a_broken_one_is_not() {
+        assert_eq!(field("MemFree: 1 kB\nMemAvailable:   12 kB\n", "MemAvailable:", 1024), Some(12 * 1024));
+        assert_eq!(field("MemAvailable: x\n", "MemAvailable:", 1024), None);
+        assert_eq!(field(&format!("a {}\n", u64::MAX), "a ", 1024), None);
+    }
+}

@@ -1,0 +1,285 @@
+//! Choosing the next token: a chain of stages, then one draw.
+//!
+//! First, always: what a grammar forbids goes, and [`SamplingOptions::logit_bias`] is added. Then the stages of
+//! [`SamplingOptions::chain`] in their order; a stage at its neutral value does nothing. Last, always: one draw. With
+//! [`SamplingOptions::mirostat`] only penalties, DRY and temperature of the chain run, and mirostat truncates.
+//!
+//! A draw is a function of the logits, the seed and the index of the token, of nothing else. Logits do not depend on what
+//! else is computed with them, so that one seed gives one text for one prompt: alone, in a batch, in chunks, drafted by
+//! speculation or not. This holds on one backend at one instruction-set level; other kernels round differently.
+
+mod candidates;
+mod history;
+mod logprobs;
+mod random;
+
+use akunu_text::Tokenizer;
+use candidates::Candidates;
+pub use logprobs::{LogProbs, log_probabilities};
+pub use random::Draws;
+
+/// One stage of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Penalties,
+    Dry,
+    TopNSigma,
+    TopK,
+    Typical,
+    TopP,
+    MinP,
+    Xtc,
+    Temperature,
+}
+
+impl Stage {
+    /// Every stage with its name, in the default order.
+    pub const ALL: [(&'static str, Stage); 9] = [
+        ("penalties", Stage::Penalties),
+        ("dry", Stage::Dry),
+        ("top-n-sigma", Stage::TopNSigma),
+        ("top-k", Stage::TopK),
+        ("typical", Stage::Typical),
+        ("top-p", Stage::TopP),
+        ("min-p", Stage::MinP),
+        ("xtc", Stage::Xtc),
+        ("temperature", Stage::Temperature),
+    ];
+
+    pub fn from_name(name: &str) -> Option<Stage> {
+        Self::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|row| row.1 == self).map_or("", |row| row.0)
+    }
+}
+
+/// Makes it unlikely to repeat passages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dry {
+    /// 0: off.
+    pub multiplier: f32,
+    pub base: f32,
+    /// The longest repetition without a penalty is one token shorter.
+    pub allowed_length: usize,
+    /// How many tokens it looks back.
+    pub last: usize,
+    /// A passage ends at a token that contains one of these.
+    pub breakers: Vec<String>,
+}
+
+impl Default for Dry {
+    fn default() -> Self {
+        let breakers = ["\n", ":", "\"", "*"].map(String::from).to_vec();
+        Self { multiplier: 0.0, base: 1.75, allowed_length: 2, last: usize::MAX, breakers }
+    }
+}
+
+/// Mirostat 2: keeps the surprise of the text near `tau` bits a token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mirostat {
+    pub tau: f32,
+    /// How fast it corrects itself.
+    pub eta: f32,
+}
+
+impl Default for Mirostat {
+    fn default() -> Self {
+        Self { tau: 5.0, eta: 0.1 }
+    }
+}
+
+/// How to choose. Temperature 0 takes the likeliest and needs nothing else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SamplingOptions {
+    pub temperature: f32,
+    /// The temperature moves this far up and down with the entropy; 0: it stays.
+    pub dynamic_temperature: f32,
+    /// How the entropy moves it.
+    pub dynamic_exponent: f32,
+    /// Keep this many of the likeliest; 0: all.
+    pub top_k: usize,
+    /// Keep the likeliest whose probabilities reach this sum; 1: all.
+    pub top_p: f32,
+    /// Keep those at least this share as likely as the likeliest; 0: all.
+    pub min_p: f32,
+    /// Keep the most typical whose probabilities reach this sum; 1: all.
+    pub typical_p: f32,
+    /// Keep those within this many standard deviations of the largest logit; 0: all.
+    pub top_n_sigma: f32,
+    /// How often XTC strikes: of the tokens above the threshold only the least likely stays. 0: never.
+    pub xtc_probability: f32,
+    pub xtc_threshold: f32,
+    pub mirostat: Option<Mirostat>,
+    /// Divides positive logits of recent tokens, multiplies negative ones; 1: none.
+    pub repeat_penalty: f32,
+    /// Subtracted for every time a token came recently.
+    pub frequency_penalty: f32,
+    /// Subtracted once where a token came recently.
+    pub presence_penalty: f32,
+    /// How many recent tokens these three look at.
+    pub repeat_last: usize,
+    pub dry: Dry,
+    /// Added to the logits of single tokens.
+    pub logit_bias: Vec<(u32, f32)>,
+    /// The stages, in their order.
+    pub chain: Vec<Stage>,
+    pub seed: u64,
+}
+
+impl Default for SamplingOptions {
+    fn default() -> Self {
+        Self {
+            temperature: 0.0,
+            dynamic_temperature: 0.0,
+            dynamic_exponent: 1.0,
+            top_k: 40,
+            top_p: 0.95,
+            min_p: 0.05,
+            typical_p: 1.0,
+            top_n_sigma: 0.0,
+            xtc_probability: 0.0,
+            xtc_threshold: 0.1,
+            mirostat: None,
+            repeat_penalty: 1.0,
+            frequency_penalty: 0.0,
+            presence_penalty: 0.0,
+            repeat_last: 64,
+            dry: Dry::default(),
+            logit_bias: Vec::new(),
+            chain: Stage::ALL.map(|row| row.1).to_vec(),
+            seed: 0,
+        }
+    }
+}
+
+impl SamplingOptions {
+    /// The arg-max of the model's own logits: what the backend's chain computes by itself.
+    pub fn is_plain_greedy(&self) -> bool {
+        self.temperature <= 0.0
+            && self.dynamic_temperature <= 0.0
+            && self.typical_p >= 1.0
+            && self.xtc_probability <= 0.0
+            && self.mirostat.is_none()
+            && !self.penalizes()
+            && self.dry.multiplier <= 0.0
+            && self.logit_bias.is_empty()
+    }
+
+    fn penalizes(&self) -> bool {
+        self.repeat_penalty != 1.0 || self.frequency_penalty != 0.0 || self.presence_penalty != 0.0
+    }
+}
+
+/// Chooses tokens from logits; reuses its memory from token to token.
+pub struct Sampler {
+    options: SamplingOptions,
+    /// Where DRY's breakers are looked up.
+    tokenizer: Option<Tokenizer>,
+    /// Tokens chosen so far.
+    index: u64,
+    /// Mirostat's bound on surprise.
+    mu: f32,
+    candidates: Candidates,
+    scratch: history::Scratch,
+}
+
+impl Sampler {
+    pub fn new(options: SamplingOptions) -> Self {
+        Self {
+            mu: options.mirostat.map_or(0.0, |m| 2.0 * m.tau),
+            options,
+            tokenizer: None,
+            index: 0,
+            candidates: Candidates::default(),
+            scratch: history::Scratch::default(),
+        }
+    }
+
+    /// With a tokenizer, in which DRY finds its breakers.
+    #[must_use]
+    pub fn with_tokenizer(mut self, tokenizer: Option<&Tokenizer>) -> Self {
+        self.tokenizer = tokenizer.cloned();
+        self
+    }
+
+    /// As if `index` tokens had been chosen already.
+    #[must_use]
+    pub fn starting_at(mut self, index: u64) -> Self {
+        self.index = index;
+        self
+    }
+
+    pub fn options(&self) -> &SamplingOptions {
+        &self.options
+    }
+
+    /// The next token after `history`.
+    pub fn sample(&mut self, logits: &[f32], history: &[u32]) -> u32 {
+        self.sample_allowed(logits, history, None)
+    }
+
+    /// The next token among those whose bit in `allowed` is set.
+    pub fn sample_allowed(&mut self, logits: &[f32], history: &[u32], allowed: Option<&[u32]>) -> u32 {
+        let draws = Draws::new(self.options.seed, self.index);
+        self.index += 1;
+        if allowed.is_none() && self.options.is_plain_greedy() {
+            return argmax(logits);
+        }
+        let o = &self.options;
+        let kept = &mut self.candidates;
+        if !kept.fill(logits, allowed) {
+            // No usable logit: the first token there may be.
+            return allowed.map_or(0, first_allowed);
+        }
+        history::bias(o, kept);
+        for stage in &o.chain {
+            match stage {
+                Stage::Penalties if o.penalizes() => history::penalties(o, history, kept, &mut self.scratch),
+                Stage::Dry if o.dry.multiplier > 0.0 => {
+                    history::dry(&o.dry, self.tokenizer.as_ref(), history, kept, &mut self.scratch);
+                }
+                Stage::Penalties | Stage::Dry => {}
+                Stage::Temperature if o.dynamic_temperature > 0.0 => {
+                    let (t, range) = (o.temperature, o.dynamic_temperature);
+                    kept.dynamic_temperature((t - range).max(0.0), t + range, o.dynamic_exponent);
+                }
+                Stage::Temperature => kept.temperature(o.temperature),
+                _ if o.mirostat.is_some() => {}
+                Stage::TopNSigma => kept.top_n_sigma(o.top_n_sigma),
+                Stage::TopK => kept.top_k(o.top_k),
+                Stage::Typical => kept.typical(o.typical_p),
+                Stage::TopP => kept.top_p(o.top_p),
+                Stage::MinP => kept.min_p(o.min_p),
+                Stage::Xtc => kept.xtc(o.xtc_probability, o.xtc_threshold, draws),
+            }
+        }
+        let Some(mirostat) = o.mirostat else { return kept.draw(draws) };
+        kept.at_most_surprising(self.mu);
+        let token = kept.draw(draws);
+        self.mu -= mirostat.eta * (kept.surprise(token) - mirostat.tau);
+        token
+    }
+}
+
+fn first_allowed(words: &[u32]) -> u32 {
+    words.iter().position(|w| *w != 0).map_or(0, |i| i as u32 * 32 + words[i].trailing_zeros())
+}
+
+/// Index of the largest; ties to the lower index, NaN never.
+pub fn argmax(logits: &[f32]) -> u32 {
+    // Independent maxima, so that they are computed side by side.
+    let mut maxima = [f32::NEG_INFINITY; 16];
+    let (rows, rest) = logits.as_chunks::<16>();
+    for row in rows {
+        for (max, l) in maxima.iter_mut().zip(row) {
+            *max = if *l > *max { *l } else { *max };
+        }
+    }
+    let max = maxima.iter().chain(rest).fold(f32::NEG_INFINITY, |max, l| if *l > max { *l } else { max });
+    logits.iter().position(|l| *l == max).unwrap_or(0) as u32
+}
+
+#[cfg(test)]
+mod tests;

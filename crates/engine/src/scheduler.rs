@@ -1,0 +1,428 @@
+//! Many generations at once: continuous batching over one engine.
+//!
+//! Every step computes one row for each generation that decodes, and a chunk of the prompts that are still being read.
+//! While somebody decodes that chunk is small, so that a long prompt never holds others up for more than one of them.
+//! When the KV cache runs out, first what is only remembered goes, then the youngest generation waits: it gives its blocks
+//! back, and later computes what is missing of them again. Its tokens do not change by that, because a row's result does
+//! not depend on how or with whom it is computed.
+
+use crate::decoder::Decoder;
+use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES, SMALL_BATCH};
+use crate::generate::{Finish, GenerateOptions, Piece};
+use crate::prefix::{Miss, PrefixCache};
+use crate::{Engine, Error, Outputs, Part, Sequence};
+use akunu_plan::KV_BLOCK;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+#[derive(Clone, Copy, Debug)]
+pub struct SchedulerOptions {
+    /// Generations that run at once; others wait.
+    pub sequences: usize,
+    /// Prompt tokens in a step while others decode; `None`: as many as decode, at least [`LEAST_CHUNK`].
+    pub chunk: Option<usize>,
+    /// Positions of finished texts to remember; 0: none.
+    pub cache: usize,
+}
+
+/// The smallest chunk of a prompt that is worth a step.
+pub const LEAST_CHUNK: usize = 16;
+/// A generation with at most this many tokens to feed decodes; with more it reads its prompt.
+const DECODING: usize = 8;
+
+impl Default for SchedulerOptions {
+    fn default() -> Self {
+        Self { sequences: 16, chunk: None, cache: 16_384 }
+    }
+}
+
+/// A prompt and how to go on after it.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    pub tokens: Vec<u32>,
+    pub options: GenerateOptions,
+}
+
+/// Which request an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// What became of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub finish: Finish,
+    /// Text held back until the end.
+    pub rest: String,
+    pub prompt: usize,
+    /// Tokens of the prompt that were in the prefix cache.
+    pub cached: usize,
+    /// Why not all were.
+    pub miss: Option<Miss>,
+    pub generated: usize,
+    /// How often it had to give its blocks back.
+    pub preempted: usize,
+    /// Until it was admitted, until its first token, and until its last.
+    pub waited: Duration,
+    pub first_token: Duration,
+    pub total: Duration,
+}
+
+/// Something that happened to a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    Piece(Piece),
+    Finished(Summary),
+    /// It could not go on; the sentence says why.
+    Failed(String),
+}
+
+/// What goes on, and what has gone on since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Metrics {
+    pub running: usize,
+    pub waiting: usize,
+    pub submitted: u64,
+    pub finished: u64,
+    pub cancelled: u64,
+    pub failed: u64,
+    pub preempted: u64,
+    pub steps: u64,
+    /// Rows of all steps, and time spent in them.
+    pub rows: u64,
+    pub computing: Duration,
+    /// The longest step.
+    pub longest_step: Duration,
+    pub prompt_tokens: u64,
+    pub cached_tokens: u64,
+    pub generated_tokens: u64,
+    /// Blocks of the largest KV pool: in use by generations or the cache, in the cache, and all.
+    pub blocks_used: usize,
+    pub blocks_cached: usize,
+    pub blocks: usize,
+}
+
+struct Job {
+    id: RequestId,
+    decoder: Decoder,
+    /// Its place in the KV cache, while it runs.
+    sequence: Sequence,
+    /// Whether it has rows in the step, and how many outputs.
+    planned: bool,
+    outputs: usize,
+    /// Why it cannot go on.
+    failed: Option<String>,
+    cached: usize,
+    miss: Option<Miss>,
+    preempted: usize,
+    submitted: Instant,
+    admitted: Option<Instant>,
+    first_token: Option<Instant>,
+}
+
+/// Runs many requests on one engine, step by step.
+///
+/// ```
+/// use akunu::{Engine, Event, GenerateOptions, LoadOptions, Request, Scheduler, SchedulerOptions};
+///
+/// let engine = Engine::embedded(LoadOptions { sequences: 4, ..Default::default() })?;
+/// let mut scheduler = Scheduler::new(engine, SchedulerOptions::default());
+/// for start in [1, 2, 3] {
+///     scheduler.submit(Request { tokens: vec![start, 77], options: GenerateOptions::new().max_tokens(8) })?;
+/// }
+/// let mut tokens = 0;
+/// while scheduler.step(|_request, event| tokens += usize::from(matches!(event, Event::Piece(_)))) {}
+/// assert!(tokens > 0 && tokens <= 24);
+/// # Ok::<(), akunu::Error>(())
+/// ```
+pub struct Scheduler {
+    engine: Engine,
+    options: SchedulerOptions,
+    cache: PrefixCache,
+    waiting: VecDeque<Job>,
+    /// In the order of their admission.
+    running: Vec<Job>,
+    metrics: Metrics,
+    next: u64,
+}
+
+impl Scheduler {
+    pub fn new(engine: Engine, options: SchedulerOptions) -> Self {
+        let options = SchedulerOptions { sequences: options.sequences.clamp(1, MAX_SEQUENCES), ..options };
+        let cache = PrefixCache::new(engine.pools().clone(), engine.windows(), options.cache.div_ceil(KV_BLOCK));
+        let (waiting, running) = (VecDeque::new(), Vec::new());
+        Self { engine, options, cache, waiting, running, metrics: Metrics::default(), next: 0 }
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub fn into_engine(self) -> Engine {
+        self.engine
+    }
+
+    /// Queues a request. What could not run at all is refused here.
+    pub fn submit(&mut self, request: Request) -> Result<RequestId, Error> {
+        let Request { tokens, options } = request;
+        let vocab = self.engine.vocab();
+        if tokens.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        if let Some(&token) = tokens.iter().find(|t| **t as usize >= vocab) {
+            return Err(Error::Token { token, vocab });
+        }
+        let sequence = self.engine.sequence();
+        self.engine.check_room(&sequence, tokens.len())?;
+        let decoder = self.engine.decoder(&tokens, options)?;
+        let id = RequestId(self.next);
+        self.next += 1;
+        self.metrics.submitted += 1;
+        self.waiting.push_back(Job {
+            id,
+            decoder,
+            sequence,
+            planned: false,
+            outputs: 0,
+            failed: None,
+            cached: 0,
+            miss: None,
+            preempted: 0,
+            submitted: Instant::now(),
+            admitted: None,
+            first_token: None,
+        });
+        Ok(id)
+    }
+
+    /// Ends a request at once; its blocks are free for others. False where it is not there any more.
+    pub fn cancel(&mut self, id: RequestId) -> bool {
+        let before = self.waiting.len() + self.running.len();
+        self.waiting.retain(|job| job.id != id);
+        self.running.retain(|job| job.id != id);
+        let gone = before > self.waiting.len() + self.running.len();
+        self.metrics.cancelled += u64::from(gone);
+        gone
+    }
+
+    /// Whether a request waits or runs.
+    pub fn has(&self, id: RequestId) -> bool {
+        self.waiting.iter().chain(&self.running).any(|job| job.id == id)
+    }
+
+    /// Requests that are not finished.
+    pub fn unfinished(&self) -> usize {
+        self.waiting.len() + self.running.len()
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        let (blocks, free) = self.engine.pools().with(|p| {
+            let largest = p.iter().max_by_key(|p| p.blocks());
+            largest.map_or((0, 0), |p| (p.blocks(), p.free()))
+        });
+        Metrics {
+            running: self.running.len(),
+            waiting: self.waiting.len(),
+            blocks,
+            blocks_used: blocks - free,
+            blocks_cached: self.cache.len(),
+            ..self.metrics
+        }
+    }
+
+    /// Computes one step for everybody who runs; `each` learns what came of it. False when nothing is left to do.
+    pub fn step(&mut self, mut each: impl FnMut(RequestId, Event)) -> bool {
+        self.admit();
+        let begun = Instant::now();
+        let rows = loop {
+            let rows = self.plan();
+            if rows == 0 {
+                return !self.waiting.is_empty();
+            }
+            match self.run_planned() {
+                Ok(()) => break rows,
+                Err(Error::KvFull { .. }) if self.make_room() => {}
+                Err(error) => {
+                    self.fail_planned(&error.to_string(), &mut each);
+                    return self.unfinished() > 0;
+                }
+            }
+        };
+        let took = begun.elapsed();
+        if let [job] = &mut self.running[..] {
+            job.decoder.took(took);
+        }
+        self.take(&mut each);
+        self.metrics.steps += 1;
+        self.metrics.rows += rows as u64;
+        self.metrics.computing += took;
+        self.metrics.longest_step = self.metrics.longest_step.max(took);
+        self.unfinished() > 0
+    }
+
+    /// Lets waiting requests in, first come, first served, as long as their prompts have room.
+    fn admit(&mut self) {
+        while self.running.len() < self.options.sequences
+            && let Some(mut job) = self.waiting.pop_front()
+        {
+            if !self.running.is_empty() && !self.has_room(job.decoder.tokens().len()) {
+                return self.waiting.push_front(job);
+            }
+            let first = job.admitted.is_none();
+            (job.sequence, job.miss) = match first {
+                true => self.cache.attach(job.decoder.tokens(), self.engine.sequence()),
+                false => (self.cache.attach(job.decoder.tokens(), self.engine.sequence()).0, job.miss),
+            };
+            job.decoder.set_fed(job.sequence.len());
+            if first {
+                job.admitted = Some(Instant::now());
+                job.cached = job.sequence.len();
+                self.metrics.prompt_tokens += job.decoder.prompt() as u64;
+                self.metrics.cached_tokens += job.cached as u64;
+            }
+            self.running.push(job);
+        }
+    }
+
+    /// Whether every pool has, or could have, the blocks for a text of this length and a little more.
+    fn has_room(&self, tokens: usize) -> bool {
+        let wanted = |window: Option<usize>| {
+            let positions = window.map_or(tokens, |w| tokens.min(w + self.engine.chunk()));
+            positions / KV_BLOCK + 2
+        };
+        let cached = self.cache.len();
+        self.engine.pools().with(|pools| {
+            pools.iter().zip(self.engine.windows()).all(|(pool, window)| pool.free() + cached >= wanted(window))
+        })
+    }
+
+    /// Gives everybody rows of the coming step; how many in all.
+    fn plan(&mut self) -> usize {
+        let most_rows = self.engine.chunk();
+        let (mut rows, mut outputs) = (0, 0);
+        let context = self.engine.context();
+        // Guesses only as long as all that is decoded stays a small batch.
+        let spare = SMALL_BATCH.saturating_sub(self.running.len()) / self.running.len().max(1);
+        for job in &mut self.running {
+            job.planned = false;
+            if job.decoder.pending() <= DECODING {
+                let room = (context - job.sequence.len()).min(most_rows - rows);
+                let most = room.min(job.decoder.pending() + spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1)));
+                if most >= job.decoder.pending() && outputs < MAX_OUTPUTS {
+                    rows += Self::plan_job(job, most);
+                    outputs += job.outputs;
+                }
+            }
+        }
+        let mut readers = self.running.iter().filter(|j| j.decoder.pending() > DECODING).count();
+        let chunk = match rows {
+            0 => most_rows,
+            decoding => self.options.chunk.unwrap_or(decoding.max(LEAST_CHUNK)).max(1),
+        };
+        let mut left = chunk.min(most_rows - rows);
+        for job in self.running.iter_mut().filter(|j| j.decoder.pending() > DECODING) {
+            // Everybody who reads gets a part of the chunk, the first ones more where it does not divide.
+            let part = left.div_ceil(readers);
+            readers -= 1;
+            if part > 0 && outputs < MAX_OUTPUTS {
+                let got = Self::plan_job(job, part);
+                left -= got;
+                rows += got;
+                outputs += job.outputs;
+            }
+        }
+        rows
+    }
+
+    fn plan_job(job: &mut Job, most: usize) -> usize {
+        job.outputs = match job.decoder.plan(most) {
+            Outputs::Tail(n) => n,
+            _ => 0,
+        };
+        job.planned = true;
+        job.decoder.rows().len()
+    }
+
+    fn run_planned(&mut self) -> Result<(), Error> {
+        let mut parts = Vec::with_capacity(self.running.len());
+        for job in self.running.iter_mut().filter(|job| job.planned) {
+            let Job { sequence, decoder, outputs, .. } = job;
+            parts.push(Part { sequence, tokens: decoder.rows(), outputs: Outputs::Tail(*outputs) });
+        }
+        self.engine.step(&mut parts)
+    }
+
+    /// Takes the results of the step to those who wait for them.
+    fn take(&mut self, each: &mut impl FnMut(RequestId, Event)) {
+        let engine = &self.engine;
+        let mut first = 0;
+        for job in self.running.iter_mut().filter(|job| job.planned) {
+            let taken = job.decoder.take(&mut job.sequence, |output| engine.logits_of(first + output));
+            first += job.outputs;
+            job.failed = taken.err().map(|error| error.to_string());
+            if !job.decoder.pieces.is_empty() {
+                job.first_token.get_or_insert_with(Instant::now);
+            }
+            for piece in job.decoder.pieces.drain(..) {
+                self.metrics.generated_tokens += 1;
+                each(job.id, Event::Piece(piece));
+            }
+            if job.sequence.len() >= engine.context() {
+                job.decoder.end(Finish::Context);
+            }
+            let ended = job.decoder.finish().is_some();
+            self.cache.insert(job.decoder.tokens(), &job.sequence, ended);
+        }
+        let mut finished = |metrics: &mut Metrics, job: &mut Job| {
+            if let Some(why) = job.failed.take() {
+                metrics.failed += 1;
+                each(job.id, Event::Failed(why));
+                return true;
+            }
+            let Some(finish) = job.decoder.finish() else { return false };
+            metrics.finished += 1;
+            let since = |at: Option<Instant>| at.map_or(Duration::ZERO, |at| at - job.submitted);
+            let summary = Summary {
+                finish,
+                rest: job.decoder.rest(),
+                prompt: job.decoder.prompt(),
+                cached: job.cached,
+                miss: job.miss,
+                generated: job.decoder.tokens().len() - job.decoder.prompt(),
+                preempted: job.preempted,
+                waited: since(job.admitted),
+                first_token: since(job.first_token),
+                total: job.submitted.elapsed(),
+            };
+            each(job.id, Event::Finished(summary));
+            true
+        };
+        self.running.retain_mut(|job| !finished(&mut self.metrics, job));
+    }
+
+    /// Frees some blocks: of the cache, or of the youngest generation. False where one generation has all there are.
+    fn make_room(&mut self) -> bool {
+        if self.cache.evict() {
+            return true;
+        }
+        if self.running.len() < 2 {
+            return false;
+        }
+        let Some(mut job) = self.running.pop() else { return false };
+        // Remembered, so that only as much of it goes as others need.
+        self.cache.insert(job.decoder.tokens(), &job.sequence, false);
+        job.sequence = self.engine.sequence();
+        job.decoder.set_fed(0);
+        job.preempted += 1;
+        self.metrics.preempted += 1;
+        self.waiting.push_front(job);
+        true
+    }
+
+    fn fail_planned(&mut self, sentence: &str, each: &mut impl FnMut(RequestId, Event)) {
+        let failed = self.running.extract_if(.., |job| job.planned).collect::<Vec<_>>();
+        for job in failed {
+            self.metrics.failed += 1;
+            each(job.id, Event::Failed(sentence.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A scheduler on a thread of its own, for any number of callers: blocking or async.
+
+use crate::generate::Piece;
+use crate::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
+use crate::{Engine, Error, SchedulerOptions};
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread::JoinHandle;
+
+/// Where the events of one request wait for whoever asked.
+#[derive(Default)]
+struct Mailbox {
+    state: Mutex<State>,
+    arrived: Condvar,
+    /// Nobody will read any more.
+    abandoned: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Piece>,
+    end: Option<Result<Summary, Error>>,
+    waker: Option<Waker>,
+}
+
+impl Mailbox {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change is one statement: a panic elsewhere leaves it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn put(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.lock();
+        change(&mut state);
+        if let Some(waker) = state.waker.take() {
+            waker.wake();
+        }
+        self.arrived.notify_one();
+    }
+}
+
+type Submission = (Request, Arc<Mailbox>);
+
+/// A running scheduler. Dropping it ends what still runs.
+///
+/// ```
+/// use akunu::{Engine, GenerateOptions, LoadOptions, SchedulerOptions, Service};
+///
+/// let engine = Engine::embedded(LoadOptions { sequences: 4, ..Default::default() })?;
+/// let service = Service::start(engine, SchedulerOptions::default())?;
+/// let mut reply = service.submit_text("Once upon a time", GenerateOptions::new().max_tokens(12))?;
+/// let text: String = reply.by_ref().map(|piece| piece.map(|p| p.text)).collect::<Result<_, _>>()?;
+/// assert!(!text.is_empty());
+/// assert_eq!(reply.summary().map(|s| s.generated), Some(12));
+/// # Ok::<(), akunu::Error>(())
+/// ```
+///
+/// A [`Reply`] is also a `futures_core::Stream`: `while let Some(piece) = reply.next().await` with any executor.
+pub struct Service {
+    /// `None` only while it is dropped.
+    submissions: Option<Sender<Submission>>,
+    metrics: Arc<Mutex<Metrics>>,
+    tokenizer: Option<akunu_text::Tokenizer>,
+    path: String,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Service {
+    pub fn start(engine: Engine, options: SchedulerOptions) -> Result<Service, Error> {
+        let (submissions, inbox) = mpsc::channel();
+        let metrics = Arc::new(Mutex::new(Metrics::default()));
+        let tokenizer = engine.tokenizer().cloned();
+        let path = engine.file().path().display().to_string();
+        let shared = metrics.clone();
+        let scheduler = Scheduler::new(engine, options);
+        let thread = std::thread::Builder::new()
+            .name("scheduler".into())
+            .spawn(move || serve(scheduler, &inbox, &shared))
+            .map_err(|e| Error::Stopped { why: e.to_string() })?;
+        Ok(Service { submissions: Some(submissions), metrics, tokenizer, path, thread: Some(thread) })
+    }
+
+    /// Queues a request. Errors of the request itself come out of the reply.
+    pub fn submit(&self, request: Request) -> Result<Reply, Error> {
+        let mailbox = Arc::new(Mailbox::default());
+        let sent = self.submissions.as_ref().is_some_and(|s| s.send((request, mailbox.clone())).is_ok());
+        match sent {
+            true => Ok(Reply { mailbox, summary: None, done: false }),
+            false => Err(Error::Stopped { why: "its thread has ended".into() }),
+        }
+    }
+
+    /// Queues a text to continue.
+    pub fn submit_text(&self, prompt: &str, options: crate::GenerateOptions) -> Result<Reply, Error> {
+        let tokenizer = self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.path.clone() })?;
+        let tokens = tokenizer.encode(prompt, akunu_text::Encode { add_special: true, parse_special: true });
+        self.submit(Request { tokens, options })
+    }
+
+    /// As of the last step.
+    pub fn metrics(&self) -> Metrics {
+        *self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // The thread ends when nobody can submit any more.
+        self.submissions = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread: takes in what is submitted, steps, hands out what came of it.
+fn serve(mut scheduler: Scheduler, inbox: &Receiver<Submission>, metrics: &Mutex<Metrics>) {
+    let mut readers: HashMap<RequestId, Arc<Mailbox>> = HashMap::new();
+    let mut events: Vec<(RequestId, Event)> = Vec::new();
+    'serving: loop {
+        loop {
+            let submitted = match scheduler.unfinished() {
+                0 => inbox.recv().map_err(|_| TryRecvError::Disconnected),
+                _ => inbox.try_recv(),
+            };
+            match submitted {
+                Ok((request, mailbox)) => match scheduler.submit(request) {
+                    Ok(id) => drop(readers.insert(id, mailbox)),
+                    Err(error) => mailbox.put(|state| state.end = Some(Err(error))),
+                },
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => break 'serving,
+            }
+        }
+        readers.retain(|id, mailbox| {
+            let abandoned = mailbox.abandoned.load(Ordering::Relaxed);
+            if abandoned {
+                scheduler.cancel(*id);
+            }
+            !abandoned
+        });
+        scheduler.step(|id, event| events.push((id, event)));
+        // Before anybody can see what came of the step.
+        *metrics.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.metrics();
+        for (id, event) in events.drain(..) {
+            let Some(mailbox) = readers.get(&id) else { continue };
+            match event {
+                Event::Piece(piece) => mailbox.put(|state| state.pieces.push_back(piece)),
+                Event::Finished(summary) => mailbox.put(|state| state.end = Some(Ok(summary))),
+                Event::Failed(why) => mailbox.put(|state| state.end = Some(Err(Error::Stopped { why }))),
+            }
+        }
+        readers.retain(|id, _| scheduler.has(*id));
+    }
+    for mailbox in readers.values() {
+        mailbox.put(|state| state.end = Some(Err(Error::Stopped { why: "the service was dropped".into() })));
+    }
+}
+
+/// The answer to a request, as it comes: an iterator that waits, and an async stream. Dropping it cancels the request.
+pub struct Reply {
+    mailbox: Arc<Mailbox>,
+    summary: Option<Summary>,
+    done: bool,
+}
+
+impl Reply {
+    /// How it ended, once it has.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
+    /// What there is now: a piece, the end, or nothing yet.
+    fn available(&mut self, state: &mut State) -> Option<Option<Result<Piece, Error>>> {
+        if self.done {
+            return Some(None);
+        }
+        if let Some(piece) = state.pieces.pop_front() {
+            return Some(Some(Ok(piece)));
+        }
+        match state.end.take()? {
+            Ok(summary) => {
+                self.done = true;
+                self.summary = Some(summary);
+                Some(None)
+            }
+            Err(error) => {
+                self.done = true;
+                Some(Some(Err(error)))
+            }
+        }
+    }
+}
+
+impl Iterator for Reply {
+    type Item = Result<Piece, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mailbox = self.mailbox.clone();
+        let mut state = mailbox.lock();
+        loop {
+            if let Some(taken) = self.available(&mut state) {
+                return taken;
+            }
+            state = mailbox.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl futures_core::Stream for Reply {
+    type Item = Result<Piece, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let mailbox = self.mailbox.clone();
+        let mut state = mailbox.lock();
+        match self.available(&mut state) {
+            Some(taken) => Poll::Ready(taken),
+            None => {
+                state.waker = Some(context.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        self.mailbox.abandoned.store(true, Ordering::Relaxed);
+    }
+}

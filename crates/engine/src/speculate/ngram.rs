@@ -1,0 +1,107 @@
+//! Prompt look-up: where did the text's last tokens come before, and how did it go on then?
+
+use std::collections::HashMap;
+
+/// Tokens that must be the same for a place to be looked at.
+const KEY: usize = 3;
+/// Places looked at, newest first; of these the one with the longest match is taken.
+const PLACES: usize = 24;
+/// Where a longer match says no more.
+const LONGEST: usize = 32;
+const NONE: u32 = u32::MAX;
+
+/// Every place of a growing text, by the tokens before it.
+#[derive(Default)]
+pub struct Ngrams {
+    /// The newest place after these tokens.
+    newest: HashMap<[u32; KEY], u32>,
+    /// By place: the place before it with the same tokens before it.
+    older: Vec<u32>,
+}
+
+impl Ngrams {
+    /// Guesses up to `most` tokens after `text`; how many tokens the place was found by, 0 where there is none.
+    pub fn guess(&mut self, text: &[u32], most: usize, guess: &mut Vec<u32>) -> usize {
+        guess.clear();
+        self.grow(text);
+        let Some(key) = text.last_chunk::<KEY>() else { return 0 };
+        let mut place = self.newest.get(key).copied().unwrap_or(NONE);
+        let mut best = (0, 0);
+        for _ in 0..PLACES {
+            if place == NONE {
+                break;
+            }
+            let at = place as usize;
+            let matched =
+                text[..at].iter().rev().zip(text.iter().rev()).take(LONGEST).take_while(|(a, b)| a == b).count();
+            if matched > best.0 {
+                best = (matched, at);
+            }
+            if matched == LONGEST {
+                break;
+            }
+            place = self.older[at];
+        }
+        let (matched, at) = best;
+        if matched == 0 {
+            return 0;
+        }
+        for i in 0..most {
+            // A text that repeats itself goes on with its own guess.
+            let next = text.get(at + i).or_else(|| guess.get(at + i - text.len())).copied();
+            let Some(next) = next else { break };
+            guess.push(next);
+        }
+        matched
+    }
+
+    /// Enters the places before the text's end.
+    fn grow(&mut self, text: &[u32]) {
+        while self.older.len() < text.len() {
+            let place = self.older.len();
+            let older = match text[..place].last_chunk::<KEY>() {
+                Some(key) => self.newest.insert(*key, place as u32).unwrap_or(NONE),
+                None => NONE,
+            };
+            self.older.push(older);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guess(text: &[u32], most: usize) -> (usize, Vec<u32>) {
+        let mut guess = Vec::new();
+        let mut ngrams = Ngrams::default();
+        // The text grows token by token, as it does when it is written.
+        for end in 1..text.len() {
+            ngrams.guess(&text[..end], most, &mut guess);
+        }
+        let matched = ngrams.guess(text, most, &mut guess);
+        (matched, guess)
+    }
+
+    #[test]
+    fn what_came_after_the_same_tokens_is_guessed() {
+        assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 1, 2, 3], 3), (3, vec![4, 5, 6]));
+        assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 7, 2, 3], 3), (0, vec![]));
+        assert_eq!(guess(&[1, 2], 3), (0, vec![]));
+        assert_eq!(guess(&[], 3), (0, vec![]));
+    }
+
+    #[test]
+    fn the_longest_match_wins_over_the_newest() {
+        let text = [9, 8, 1, 2, 3, 40, 0, 1, 2, 3, 50, 9, 8, 1, 2, 3];
+        assert_eq!(guess(&text, 1), (5, vec![40]));
+        let text = [1, 2, 3, 40, 0, 1, 2, 3, 50, 0, 7, 1, 2, 3];
+        assert_eq!(guess(&text, 1), (3, vec![50]));
+    }
+
+    #[test]
+    fn a_loop_goes_on_as_long_as_is_asked() {
+        assert_eq!(guess(&[7, 7, 7, 7], 5), (3, vec![7; 5]));
+        assert_eq!(guess(&[1, 2, 3, 1, 2, 3, 1], 5).1, [2, 3, 1, 2, 3]);
+    }
+}

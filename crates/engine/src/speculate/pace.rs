@@ -1,0 +1,151 @@
+//! How many guesses are worth a step: what they bring, against what their rows cost.
+//!
+//! Both are measured as the text is written. How often guesses are right is known even while none is tried, because what
+//! was guessed can be compared with what came; so that trying begins when the text becomes predictable and ends when it
+//! does not, and on a text that cannot be predicted nothing is spent.
+
+use super::MOST_GUESSES;
+use std::time::Duration;
+
+/// Guesses by how many tokens their place was found by.
+const CLASSES: usize = 3;
+
+pub fn class(matched: usize) -> usize {
+    match matched {
+        0..=4 => 0,
+        5..=11 => 1,
+        _ => 2,
+    }
+}
+
+/// How fast old observations are forgotten.
+const RATE: f64 = 0.1;
+/// A row more is taken to cost this share of a step until it is measured.
+const ROW: f64 = 0.1;
+/// Guesses of the first trial, before any cost is known.
+const FIRST: usize = 4;
+/// Guesses must promise this much more than a plain step.
+const WORTH: f64 = 1.05;
+
+pub struct Pace {
+    /// By class: how likely a guess is right, given that those before it are.
+    right: [f64; CLASSES],
+    /// By rows: seconds of a step; 0 where it is not known.
+    seconds: [f64; MOST_GUESSES + 2],
+    /// Seconds that one guess takes.
+    guessing: f64,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self { right: [0.3, 0.6, 0.8], seconds: [0.0; MOST_GUESSES + 2], guessing: 0.0 }
+    }
+}
+
+impl Pace {
+    /// How many of `most` guesses to try; none before a plain step was measured.
+    pub fn best(&self, class: usize, most: usize) -> usize {
+        if self.seconds[1] == 0.0 {
+            return 0;
+        }
+        let first = self.seconds[2..].iter().all(|s| *s == 0.0);
+        let most = most.min(if first { FIRST } else { MOST_GUESSES });
+        let (mut best, mut promise) = (0, WORTH / self.seconds[1]);
+        let (mut expected, mut likely) = (1.0, 1.0);
+        for guesses in 1..=most {
+            likely *= self.right[class];
+            expected += likely;
+            let rate = expected / (self.cost(guesses + 1) + self.guessing * guesses as f64);
+            if rate > promise {
+                (best, promise) = (guesses, rate);
+            }
+        }
+        best
+    }
+
+    /// Seconds of a step: measured, or on the line through what was.
+    fn cost(&self, rows: usize) -> f64 {
+        let known = |r: &usize| self.seconds[*r] > 0.0;
+        let plain = self.seconds[1];
+        let below = (1..=rows).rev().find(known).unwrap_or(1);
+        let above = (rows..self.seconds.len()).find(known);
+        let line = |(a, b): (usize, usize)| {
+            let slope = (self.seconds[b] - self.seconds[a]) / (b - a) as f64;
+            self.seconds[a] + slope * (rows - a) as f64
+        };
+        let cost = match above {
+            Some(above) if above == below => self.seconds[below],
+            Some(above) => line((below, above)),
+            None if below == 1 => plain * (1.0 + ROW * (rows - 1) as f64),
+            None => line((1, below)),
+        };
+        cost.max(plain)
+    }
+
+    /// `right` guesses of `tried` were.
+    pub fn guessed(&mut self, class: usize, right: usize, tried: usize) {
+        for i in 0..tried.min(right + 1) {
+            let outcome = if i < right { 1.0 } else { 0.0 };
+            self.right[class] += RATE * (outcome - self.right[class]);
+        }
+    }
+
+    /// A guess took this long to make.
+    pub fn guessing(&mut self, time: Duration) {
+        self.guessing += if self.guessing == 0.0 { 1.0 } else { RATE } * (time.as_secs_f64() - self.guessing);
+    }
+
+    /// A step of `rows` rows took this long.
+    pub fn took(&mut self, rows: usize, time: Duration) {
+        let Some(known) = self.seconds.get_mut(rows) else { return };
+        let seconds = time.as_secs_f64().max(1e-9);
+        *known += if *known == 0.0 { 1.0 } else { RATE } * (seconds - *known);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(seconds: impl Fn(usize) -> f64, right: impl Fn(u32) -> bool) -> Pace {
+        let mut pace = Pace::default();
+        pace.took(1, Duration::from_secs_f64(seconds(1)));
+        for i in 0..400 {
+            let tried = pace.best(1, MOST_GUESSES);
+            let correct = (0..tried.max(1)).take_while(|k| right(i * 31 + *k as u32)).count();
+            pace.guessed(1, correct, tried.max(1));
+            pace.took(tried + 1, Duration::from_secs_f64(seconds(tried + 1)));
+        }
+        pace
+    }
+
+    #[test]
+    fn cheap_rows_and_right_guesses_make_many() {
+        let pace = after(|rows| 1.0 + 0.05 * rows as f64, |_| true);
+        assert_eq!(pace.best(1, MOST_GUESSES), MOST_GUESSES);
+        assert_eq!(pace.best(1, 4), 4);
+    }
+
+    #[test]
+    fn wrong_guesses_or_dear_rows_make_none() {
+        assert_eq!(after(|rows| 1.0 + 0.05 * rows as f64, |_| false).best(1, MOST_GUESSES), 0);
+        assert_eq!(after(|rows| rows as f64, |i| i % 10 != 0).best(1, MOST_GUESSES), 0);
+    }
+
+    #[test]
+    fn the_better_the_guesses_the_more() {
+        let cost = |rows: usize| 1.0 + 0.2 * rows as f64;
+        let often = after(cost, |i| i % 10 != 0).best(1, MOST_GUESSES);
+        let seldom = after(cost, |i| i % 2 == 0).best(1, MOST_GUESSES);
+        assert!(often > seldom, "{often} {seldom}");
+    }
+
+    #[test]
+    fn a_text_that_becomes_predictable_is_noticed() {
+        let mut pace = after(|rows| 1.0 + 0.05 * rows as f64, |_| false);
+        for _ in 0..60 {
+            pace.guessed(1, 1, 1);
+        }
+        assert!(pace.best(1, MOST_GUESSES) > 0);
+    }
+}

@@ -1,0 +1,137 @@
+//! Guesses change how many steps a text takes, never the text.
+
+use akunu::{
+    Draft, Engine, Error, GenerateOptions, LoadOptions, Request, SamplingOptions, Scheduler, SchedulerOptions,
+    Speculation,
+};
+use akunu_testkit::fixtures;
+
+fn engine() -> Engine {
+    Engine::embedded(LoadOptions { threads: Some(2), ..Default::default() }).unwrap()
+}
+
+/// Tokens, and the steps they took.
+fn generate(engine: &mut Engine, prompt: &[u32], options: GenerateOptions) -> (Vec<u32>, usize) {
+    let mut sequence = engine.sequence();
+    let mut generation = engine.generate(&mut sequence, prompt, options).unwrap();
+    generation.by_ref().for_each(|p| drop(p.unwrap()));
+    (generation.generated().to_vec(), generation.steps())
+}
+
+/// A text that says everything three times.
+fn repetitive() -> Vec<u32> {
+    let once: Vec<u32> = (0..40).map(|i| (i * 97 + 11) % 4000).collect();
+    [once.clone(), once.clone(), once].concat()
+}
+
+fn samplings() -> Vec<SamplingOptions> {
+    let warm = SamplingOptions { temperature: 0.9, seed: 5, ..Default::default() };
+    vec![
+        SamplingOptions::default(),
+        warm.clone(),
+        SamplingOptions { repeat_penalty: 1.3, ..warm.clone() },
+        SamplingOptions { mirostat: Some(Default::default()), ..warm },
+    ]
+}
+
+fn options(sampling: &SamplingOptions) -> GenerateOptions {
+    GenerateOptions::new().max_tokens(120).ignore_eos(true).sampling(sampling.clone())
+}
+
+#[test]
+fn looked_up_guesses_leave_the_text_as_it_is() {
+    let mut engine = engine();
+    for sampling in samplings() {
+        for prompt in [repetitive(), vec![1, 2, 3], (0..200).map(|i| i * 7 % 4000).collect()] {
+            let (plain, _) = generate(&mut engine, &prompt, options(&sampling));
+            let guessing = options(&sampling).speculation(Speculation::Ngram);
+            let (guessed, steps) = generate(&mut engine, &prompt, guessing);
+            assert_eq!(guessed, plain, "{sampling:?}");
+            assert!(steps <= plain.len(), "{steps}");
+        }
+    }
+}
+
+#[test]
+fn a_text_that_repeats_itself_takes_few_steps() {
+    let mut engine = engine();
+    // Greedy and told never to end, the model loops.
+    let sampling = SamplingOptions::default();
+    let options = options(&sampling).max_tokens(400);
+    let (plain, _) = generate(&mut engine, &[9, 9, 9, 9], options.clone());
+    let (guessed, steps) = generate(&mut engine, &[9, 9, 9, 9], options.speculation(Speculation::Ngram));
+    assert_eq!(guessed, plain);
+    let last = &plain[300..];
+    let looping = (1..40).any(|period| last[period..] == last[..last.len() - period]);
+    assert!(!looping || steps < 300, "{steps} steps for a text that loops");
+}
+
+#[test]
+fn a_stop_inside_right_guesses_ends_the_text_there() {
+    let mut engine = engine();
+    let sampling = SamplingOptions::default();
+    let (plain, _) = generate(&mut engine, &repetitive(), options(&sampling));
+    for at in [1, 5, 30, 90] {
+        let stop = plain[at];
+        let first = plain.iter().position(|t| *t == stop).unwrap();
+        let options = options(&sampling).stop_token(stop).speculation(Speculation::Ngram);
+        let mut sequence = engine.sequence();
+        let mut generation = engine.generate(&mut sequence, &repetitive(), options).unwrap();
+        generation.by_ref().for_each(|p| drop(p.unwrap()));
+        assert_eq!(generation.generated(), &plain[..first]);
+        // What was computed beyond the end is not in the sequence.
+        assert!(sequence.len() <= repetitive().len() + first);
+    }
+}
+
+#[test]
+fn a_draft_model_leaves_the_text_as_it_is_and_is_mostly_right_about_itself() {
+    let mut engine = engine();
+    for sampling in samplings() {
+        let (plain, _) = generate(&mut engine, &[5, 6, 7], options(&sampling));
+        // The same model in another rounding: it agrees often, not always.
+        let rounded = LoadOptions { activations: akunu::Activations::F32, ..Default::default() };
+        let mut draft = Draft::new(Engine::embedded(rounded).unwrap());
+        for round in 0..2 {
+            let mut sequence = engine.sequence();
+            let mut generation =
+                engine.resume_drafted(&mut sequence, &[5, 6, 7], options(&sampling), &mut draft).unwrap();
+            generation.by_ref().for_each(|p| drop(p.unwrap()));
+            assert_eq!(generation.generated(), plain, "{sampling:?}, round {round}");
+        }
+        assert!(draft.tried == 0 || draft.right * 2 > draft.tried, "{} of {}", draft.right, draft.tried);
+    }
+}
+
+#[test]
+fn a_draft_model_of_another_vocabulary_is_refused() {
+    let mut small = Engine::load(&fixtures::path("hf/mistral-swa"), LoadOptions::default()).unwrap();
+    let mut draft = Draft::new(engine());
+    let mut sequence = small.sequence();
+    let refused = small.resume_drafted(&mut sequence, &[1], GenerateOptions::new(), &mut draft);
+    assert!(matches!(refused, Err(Error::OtherVocabulary { .. })));
+}
+
+#[test]
+fn guesses_in_a_batch_leave_everybody_as_they_are() {
+    let load = || {
+        let options = LoadOptions { sequences: 4, threads: Some(2), ..Default::default() };
+        Engine::embedded(options).unwrap()
+    };
+    let mut scheduler = Scheduler::new(load(), SchedulerOptions::default());
+    let mut expected = Vec::new();
+    let mut single = engine();
+    for (i, sampling) in samplings().iter().enumerate() {
+        let prompt: Vec<u32> = repetitive().into_iter().skip(i * 3).collect();
+        expected.push(generate(&mut single, &prompt, options(sampling)).0);
+        let options = options(sampling).speculation(Speculation::Ngram);
+        scheduler.submit(Request { tokens: prompt, options }).unwrap();
+    }
+    let mut got = vec![Vec::new(); 4];
+    while scheduler.step(|id, event| {
+        if let akunu::Event::Piece(piece) = event {
+            got[id.0 as usize].push(piece.token);
+        }
+    }) {}
+    assert_eq!(got, expected);
+}
