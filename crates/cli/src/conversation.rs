@@ -1,13 +1,16 @@
 //! A conversation with a model: its messages, and the part of the KV cache that belongs to them.
 
+use std::path::Path;
+
 use akunu::text::{ChatTemplate, Encode, Tokenizer};
-use akunu::{Engine, GenerateOptions, Sequence};
+use akunu::{GenerateOptions, Sequence};
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::failure::{NextStep, failure};
-use crate::generation::{self, Ended, Speeds};
+use crate::generation::{self, Ended, Speeds, Writer};
 use crate::interrupt::Interrupt;
+use crate::loading;
 
 /// A template with the special tokens it may write.
 pub struct Prompter {
@@ -44,7 +47,7 @@ pub struct Turn {
 }
 
 pub struct Conversation {
-    pub engine: Engine,
+    pub writer: Writer,
     pub options: GenerateOptions,
     prompter: Prompter,
     chunk: usize,
@@ -57,11 +60,11 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    pub fn new(engine: Engine, template: ChatTemplate, options: GenerateOptions, chunk: usize) -> Result<Self> {
-        let prompter = Prompter::new(template, engine.need_tokenizer()?);
-        let sequence = engine.sequence();
+    pub fn new(writer: Writer, template: ChatTemplate, options: GenerateOptions, chunk: usize) -> Result<Self> {
+        let prompter = Prompter::new(template, writer.engine.need_tokenizer()?);
+        let sequence = writer.engine.sequence();
         Ok(Self {
-            engine,
+            writer,
             options,
             prompter,
             chunk,
@@ -143,32 +146,72 @@ impl Conversation {
     }
 
     fn reply(&mut self, interrupt: &Interrupt, mut each: impl FnMut(Said<'_>) -> Result<()>) -> Result<Ended> {
-        let prompt = self.prompter.prompt(&self.messages)?;
-        let ids = Prompter::ids(self.engine.need_tokenizer()?, &prompt);
-        if ids.len() >= self.engine.context() {
-            let (tokens, context) = (ids.len(), self.engine.context());
-            let sentence = format!("the conversation has {tokens} tokens, and the context only {context}");
-            return Err(failure(sentence, "`/reset` it, or start again with a larger --context"));
-        }
+        let (prompt, ids) = self.fitting_prompt()?;
         each(Said::Prompt(&prompt))?;
         let reused = self.keep_common(&ids);
         let mut options = self.options.clone();
+        options.thinking = loading::thinking(&prompt);
+        if options.context_shift.is_some() {
+            options.context_shift = Some(self.system_tokens(&ids));
+        }
         options.sampling.seed = options.sampling.seed.wrapping_add(self.turns);
         self.turns += 1;
-        let Self { engine, sequence, chunk, .. } = self;
+        let Self { writer, sequence, chunk, .. } = self;
         let answer =
-            generation::answer(engine, sequence, &ids[reused..], options, *chunk, interrupt, |t| each(Said::Answer(t)));
-        let tokens = answer.as_ref().map(|a| a.tokens.as_slice()).unwrap_or_default();
-        self.remember(ids.iter().chain(tokens).copied());
+            generation::answer(writer, sequence, &ids, options, *chunk, interrupt, |p| each(Said::Answer(&p.text)));
+        let (tokens, shifts) = answer.as_ref().map(|a| (&a.tokens[..], &a.shifts[..])).unwrap_or_default();
+        self.remember(ids.iter().chain(tokens).copied().collect(), shifts);
         let answer = answer?;
         self.last = Turn { reused, speeds: answer.speeds };
         Ok(answer.ended)
     }
 
+    /// The prompt of all messages; where it does not fit and may be shortened, without the oldest turns.
+    fn fitting_prompt(&mut self) -> Result<(String, Vec<u32>)> {
+        loop {
+            let prompt = self.prompter.prompt(&self.messages)?;
+            let engine = &self.writer.engine;
+            let ids = Prompter::ids(engine.need_tokenizer()?, &prompt);
+            let (tokens, context) = (ids.len(), engine.context());
+            if tokens < context {
+                return Ok((prompt, ids));
+            }
+            let first = usize::from(self.system().is_some());
+            // The last message is the question.
+            let turn = self.messages.len().saturating_sub(first + 1).min(2);
+            if self.options.context_shift.is_none() || turn == 0 {
+                let sentence = format!("the conversation has {tokens} tokens, and the context only {context}");
+                return Err(failure(
+                    sentence,
+                    "`/reset` it, or start again with a larger --context or --context-shift",
+                ));
+            }
+            self.messages.drain(first..first + turn);
+        }
+    }
+
+    /// How many tokens of a prompt come before its first turn.
+    fn system_tokens(&self, ids: &[u32]) -> usize {
+        let Some(tokenizer) = self.writer.engine.tokenizer() else { return 0 };
+        let question = json!({ "role": "user", "content": "" });
+        let messages: Vec<Value> = self.messages.iter().take_while(|m| m["role"] == "system").cloned().collect();
+        let alone = self.prompter.prompt(&[messages, vec![question]].concat()).unwrap_or_default();
+        let alone = Prompter::ids(tokenizer, &alone);
+        alone.iter().zip(ids).take_while(|(a, b)| a == b).count()
+    }
+
     /// Takes the KV cache back to what it shares with `ids`, but for the last token, which must be fed again to get its
     /// logits. Returns how many tokens it holds then.
     fn keep_common(&mut self, ids: &[u32]) -> usize {
-        let common = self.cached.iter().zip(ids).take_while(|(a, b)| a == b).count();
+        let mut common = common(&self.cached, ids);
+        // Where the oldest turns are gone, what follows them moves up.
+        if let Some(dropped) = moved(&self.cached[common..], &ids[common..])
+            && self.options.context_shift.is_some()
+            && self.writer.engine.shift(&mut self.sequence, common, dropped).is_ok()
+        {
+            self.cached.drain(common..common + dropped);
+            common = self.cached.len();
+        }
         let common = common.min(ids.len().saturating_sub(1));
         if self.sequence.truncate(common).is_none() {
             // A sliding window has dropped what would be needed.
@@ -179,24 +222,62 @@ impl Conversation {
         common
     }
 
-    /// Notes which of `tokens` are in the KV cache. It may hold more than was given out, where greedy chains run ahead.
-    fn remember(&mut self, tokens: impl Iterator<Item = u32>) {
-        self.cached = tokens.collect();
-        let stored = self.sequence.len();
-        if stored > self.cached.len() && self.sequence.truncate(self.cached.len()).is_none() {
-            return self.forget();
+    /// Notes which tokens of `text` are in the KV cache. It may hold more than was given out, where greedy chains run ahead.
+    fn remember(&mut self, text: Vec<u32>, shifts: &[(usize, usize)]) {
+        self.cached = generation::stored(text, shifts, self.sequence.len());
+        if self.sequence.len() > self.cached.len() && self.sequence.truncate(self.cached.len()).is_none() {
+            self.forget();
         }
-        self.cached.truncate(stored);
+    }
+
+    /// Writes the conversation with its part of the KV cache.
+    pub fn save_session(&mut self, path: &Path) -> Result<()> {
+        let note = self.to_json().to_string();
+        let Self { writer, sequence, cached, .. } = self;
+        Ok(writer.engine.save_session(path, sequence, cached, &note)?)
+    }
+
+    /// Goes on with what `save_session` wrote.
+    pub fn load_session(&mut self, path: &Path) -> Result<()> {
+        let session = self.writer.engine.load_session(path)?;
+        self.load(&session.note).map_err(|what| anyhow::anyhow!("{}: its note {what}", path.display()))?;
+        (self.sequence, self.cached) = (session.sequence, session.tokens);
+        self.cached.truncate(self.sequence.len());
+        Ok(())
     }
 
     fn forget(&mut self) {
-        self.sequence = self.engine.sequence();
+        self.sequence = self.writer.engine.sequence();
         self.cached.clear();
     }
+}
+
+fn common(a: &[u32], b: &[u32]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// How many tokens must go from the beginning of `old` so that `new` begins with the rest; some must stay.
+fn moved(old: &[u32], new: &[u32]) -> Option<usize> {
+    (1..old.len()).find(|at| new.starts_with(&old[*at..]))
 }
 
 /// What goes by while an answer is made.
 pub enum Said<'a> {
     Prompt(&'a str),
     Answer(&'a str),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_moved_up_is_found_where_the_rest_is_the_same() {
+        assert_eq!(moved(&[1, 2, 3, 4], &[3, 4, 5]), Some(2));
+        assert_eq!(moved(&[1, 2, 3], &[2, 3]), Some(1));
+        assert_eq!(moved(&[1, 2, 3], &[2, 4]), None);
+        assert_eq!(moved(&[], &[1]), None);
+        // Nothing of it would stay.
+        assert_eq!(moved(&[1], &[2]), None);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use akunu::{Engine, Finish, GenerateOptions, Outputs, Part, Sequence};
+use akunu::{Draft, Engine, Finish, GenerateOptions, Outputs, Part, Piece, Sequence};
 use anyhow::Result;
 
 use crate::interrupt::Interrupt;
@@ -21,6 +21,15 @@ pub struct Speeds {
     pub prefill: Duration,
     pub generated: usize,
     pub decode: Duration,
+}
+
+/// The tokens of `text` that are in a sequence after the shifts, of which it holds `stored`.
+pub fn stored(mut text: Vec<u32>, shifts: &[(usize, usize)], stored: usize) -> Vec<u32> {
+    for &(keep, drop) in shifts {
+        text.drain(keep.min(text.len())..(keep + drop).min(text.len()));
+    }
+    text.truncate(stored);
+    text
 }
 
 impl Speeds {
@@ -48,28 +57,39 @@ impl std::fmt::Display for Speeds {
 /// What was generated.
 pub struct Answer {
     pub tokens: Vec<u32>,
+    /// What went from the sequence meanwhile: so many positions after so many.
+    pub shifts: Vec<(usize, usize)>,
     pub ended: Ended,
     pub speeds: Speeds,
 }
 
-/// Continues `sequence` after `ids`; `each` gets the text as it comes.
+/// Who computes: a model, and one that guesses for it where there is one.
+pub struct Writer {
+    pub engine: Engine,
+    pub draft: Option<Draft>,
+}
+
+/// Continues the text `ids`, of which `sequence` holds the beginning; `each` gets the pieces as they come.
 pub fn answer(
-    engine: &mut Engine,
+    writer: &mut Writer,
     sequence: &mut Sequence,
     ids: &[u32],
     options: GenerateOptions,
     chunk: usize,
     interrupt: &Interrupt,
-    mut each: impl FnMut(&str) -> Result<()>,
+    mut each: impl FnMut(&Piece) -> Result<()>,
 ) -> Result<Answer> {
+    let Writer { engine, draft } = writer;
     let start = Instant::now();
-    let interrupted = |speeds| Answer { tokens: Vec::new(), ended: Ended::Interrupted, speeds };
+    let interrupted = |speeds| Answer { tokens: Vec::new(), shifts: Vec::new(), ended: Ended::Interrupted, speeds };
     // All but the last chunk go in one by one, so that Ctrl-C need not wait for a long prompt.
-    let (head, tail) = ids.split_at(ids.len().saturating_sub(1) / chunk * chunk);
-    if ids.len() + sequence.len() > engine.context() {
-        let (tokens, context) = (ids.len() + sequence.len(), engine.context());
+    let new = &ids[sequence.len().min(ids.len())..];
+    let head = &new[..new.len().saturating_sub(1) / chunk * chunk];
+    if ids.len() > engine.context() {
+        let (tokens, context) = (ids.len(), engine.context());
         return Err(akunu::Error::ContextFull { tokens, context }.into());
     }
+    let prompt = new.len();
     for (i, tokens) in head.chunks(chunk).enumerate() {
         if interrupt.is_set() {
             let speeds = Speeds { prompt: i * chunk, prefill: start.elapsed(), ..Speeds::default() };
@@ -77,20 +97,27 @@ pub fn answer(
         }
         engine.step(&mut [Part { sequence: &mut *sequence, tokens, outputs: Outputs::None }])?;
     }
-    let mut generation = engine.generate(sequence, tail, options)?;
+    let mut generation = match draft {
+        Some(draft) => engine.resume_drafted(sequence, ids, options, draft)?,
+        None => engine.resume(sequence, ids, options)?,
+    };
     let prefill = start.elapsed();
     let start = Instant::now();
     let mut ended = None;
     while ended.is_none() {
         match generation.next() {
             _ if interrupt.is_set() => ended = Some(Ended::Interrupted),
-            Some(piece) => each(&piece?.text)?,
+            Some(piece) => each(&piece?)?,
             None => ended = Some(Ended::Finished(generation.finish().unwrap_or(Finish::Stop))),
         }
     }
     let decode = start.elapsed();
-    each(&generation.rest())?;
     let tokens = generation.generated().to_vec();
-    let speeds = Speeds { prompt: ids.len(), prefill, generated: tokens.len(), decode };
-    Ok(Answer { tokens, ended: ended.unwrap_or(Ended::Interrupted), speeds })
+    let shifts = generation.shifts().to_vec();
+    let rest = generation.rest();
+    if let (Some(&token), false) = (tokens.last(), rest.is_empty()) {
+        each(&Piece { token, text: rest, logprobs: None })?;
+    }
+    let speeds = Speeds { prompt, prefill, generated: tokens.len(), decode };
+    Ok(Answer { tokens, shifts, ended: ended.unwrap_or(Ended::Interrupted), speeds })
 }

@@ -117,7 +117,7 @@ fn stats(conversation: &mut Conversation, _: &str) -> Result<Outcome> {
         "{} messages; {} of {} positions in the KV cache\nlast answer: {} tokens reused, {}",
         conversation.len(),
         conversation.cached(),
-        conversation.engine.context(),
+        conversation.writer.engine.context(),
         last.reused,
         last.speeds,
     ))

@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
+use super::streams;
 use crate::program_table::{self, Entry};
 use crate::source::Source;
 use crate::{loading, machine, terminal, units};
@@ -29,6 +30,9 @@ struct Measured {
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let number = |name| matches.get_one::<usize>(name).copied().unwrap_or_default();
+    if let Some(&streams) = matches.get_one::<usize>("streams") {
+        return streams::run(matches, streams);
+    }
     let plan = Plan { prompt: number("prompt"), gen_: number("gen"), depth: number("depth"), repeat: number("repeat") };
     let source = Source::of(matches)?;
     let mut options = loading::load_options(matches);

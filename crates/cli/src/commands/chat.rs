@@ -4,14 +4,14 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use akunu::{Finish, GenerateOptions};
+use akunu::Finish;
 use anyhow::Result;
 use clap::ArgMatches;
 use owo_colors::OwoColorize;
 
 use crate::conversation::{Conversation, Said};
 use crate::editor::{Editor, Entered};
-use crate::generation::Ended;
+use crate::generation::{Ended, Writer};
 use crate::interrupt::Interrupt;
 use crate::markdown::Painter;
 use crate::slash::{self, Outcome};
@@ -30,12 +30,13 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         Some(path) => templates::from_file(path)?,
         None => templates::of_model(engine.file(), NO_TEMPLATE)?,
     };
-    let options = GenerateOptions {
-        max_tokens: matches.get_one("max-tokens").copied().unwrap_or_default(),
-        sampling: loading::sampling_options(matches),
-        ignore_eos: false,
-    };
-    let mut conversation = Conversation::new(engine, template, options, chunk)?;
+    let options = loading::generate_options(matches)?;
+    let mut conversation =
+        Conversation::new(Writer { engine, draft: loading::draft(matches)? }, template, options, chunk)?;
+    let session = matches.get_one::<PathBuf>("session");
+    if let Some(path) = session.filter(|path| path.exists()) {
+        conversation.load_session(path)?;
+    }
     if let Some(path) = matches.get_one::<PathBuf>("load") {
         slash::load_file(&mut conversation, path)?;
     }
@@ -48,10 +49,15 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     // What is piped in is nobody's typing.
     let history = matches.get_one::<PathBuf>("history").cloned().or_else(default_history).filter(|_| at_terminal);
-    talk(&mut conversation, &mut Editor::new(history)?, matches.get_flag("verbose"))
+    talk(&mut conversation, &mut Editor::new(history)?, session, matches.get_flag("verbose"))
 }
 
-fn talk(conversation: &mut Conversation, editor: &mut Editor, verbose: bool) -> Result<ExitCode> {
+fn talk(
+    conversation: &mut Conversation,
+    editor: &mut Editor,
+    session: Option<&PathBuf>,
+    verbose: bool,
+) -> Result<ExitCode> {
     let interrupt = Interrupt::always()?;
     loop {
         let message = match editor.read()? {
@@ -68,6 +74,11 @@ fn talk(conversation: &mut Conversation, editor: &mut Editor, verbose: bool) -> 
             // Two slashes are a message with one.
             Some(text) => answer(conversation, text, &interrupt).map(|()| None),
             None => answer(conversation, &message, &interrupt).map(|()| None),
+        };
+        // After every answer: a session outlives a program that is killed.
+        let done = match (done, session) {
+            (Ok(None), Some(path)) => conversation.save_session(path).map(|()| None),
+            (done, _) => done,
         };
         match done {
             Ok(Some(Outcome::Leave)) => return Ok(ExitCode::SUCCESS),

@@ -15,6 +15,7 @@ use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 
+use super::fit;
 use crate::source::Source;
 use crate::table::Table;
 use crate::{loading, program_table, terminal, units};
@@ -28,6 +29,11 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let model = Model::read(&file);
     let mut out = terminal::out();
 
+    if matches.get_flag("fit") {
+        fit::print(&mut out, matches, &source, &file)?;
+        out.flush()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if matches.get_flag("program") {
         let model = model.map_err(akunu::Error::from)?;
         print_program(&mut out, matches, &file, &model)?;

@@ -4,6 +4,7 @@ mod bench;
 mod chat;
 mod convert;
 mod devices;
+mod fit;
 mod inspect;
 mod logits;
 mod manuals;
@@ -11,6 +12,7 @@ mod models;
 mod perplexity;
 mod render;
 mod run;
+mod streams;
 mod synth;
 mod tokenize;
 

@@ -2,19 +2,19 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
 use akunu::text::Encode;
-use akunu::{Engine, Finish, GenerateOptions};
+use akunu::{Engine, Finish, LogProbs, Sequence, Session, Thinking};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;
 
 use crate::conversation::Prompter;
 use crate::failure::failure;
-use crate::generation::{Ended, answer};
+use crate::generation::{Ended, Writer, answer, stored};
 use crate::interrupt::{self, Interrupt};
 use crate::source::{EMBEDDED, Source};
 use crate::{input, loading, templates, terminal, units};
@@ -30,15 +30,11 @@ struct Prompt {
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (source, prompt) = model_and_prompt(matches)?;
-    let options = GenerateOptions {
-        max_tokens: matches.get_one("max-tokens").copied().unwrap_or_default(),
-        sampling: loading::sampling_options(matches),
-        ignore_eos: matches.get_flag("ignore-eos"),
-    };
+    let mut options = loading::generate_options(matches)?;
     let load = loading::load_options(matches);
     let chunk = load.chunk;
     let start = Instant::now();
-    let mut engine = source.load(load)?;
+    let engine = source.load(load)?;
     if matches.get_flag("verbose") {
         let (loaded, cpu) = (units::time(start.elapsed().as_secs_f64()), engine.cpu());
         writeln!(
@@ -51,8 +47,17 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
             options.sampling.seed,
         )?;
     }
-    let ids = ids(matches, &engine, &prompt.text)?;
-    let mut sequence = engine.sequence();
+    let mut writer = Writer { engine, draft: loading::draft(matches)? };
+    let (ids, thinking) = ids(matches, &writer.engine, &prompt.text)?;
+    options.thinking = thinking;
+    let session = matches.get_one::<PathBuf>("session");
+    let mut sequence = match session.filter(|path| path.exists()) {
+        Some(path) => beginning(&mut writer.engine, path, &ids)?,
+        None => writer.engine.sequence(),
+    };
+    let reused = sequence.len();
+    // The first token is often one that every text begins with.
+    options.context_shift = options.context_shift.map(|_| 1);
 
     let interrupt = Interrupt::once()?;
     let sanitizer = terminal::Sanitizer::for_stdout();
@@ -61,28 +66,58 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         write!(out, "{}", prompt.text)?;
         out.flush()?;
     }
-    let answer = answer(&mut engine, &mut sequence, &ids, options, chunk, &interrupt, |text| {
-        write!(out, "{}", sanitizer.clean(text))?;
+    let mut logprobs: Vec<(u32, LogProbs)> = Vec::new();
+    let answer = answer(&mut writer, &mut sequence, &ids, options, chunk, &interrupt, |piece| {
+        logprobs.extend(piece.logprobs.clone().map(|l| (piece.token, l)));
+        write!(out, "{}", sanitizer.clean(&piece.text))?;
         Ok(out.flush()?)
     })?;
     writeln!(out)?;
     out.flush()?;
     let mut err = terminal::err();
+    for (token, of) in &logprobs {
+        writeln!(err, "{}", log_probability_line(&writer.engine, *token, of))?;
+    }
     let note = match answer.ended {
-        Ended::Finished(Finish::Context) => format!("; the context of {} is full", engine.context()),
+        Ended::Finished(Finish::Context) => format!("; the context of {} is full", writer.engine.context()),
         Ended::Interrupted => "; interrupted".to_owned(),
         Ended::Finished(_) => String::new(),
     };
-    writeln!(err, "{}{note}", answer.speeds)?;
+    let cached = if session.is_some() { format!("{reused} tokens reused, ") } else { String::new() };
+    writeln!(err, "{cached}{}{note}", answer.speeds)?;
+    if let Some(path) = session {
+        let text: Vec<u32> = ids.iter().chain(&answer.tokens).copied().collect();
+        let tokens = stored(text, &answer.shifts, sequence.len());
+        if sequence.truncate(tokens.len()).is_some() {
+            writer.engine.save_session(path, &sequence, &tokens, "")?;
+        }
+    }
     let interrupted = answer.ended == Ended::Interrupted;
     Ok(if interrupted { ExitCode::from(interrupt::EXIT_STATUS) } else { ExitCode::SUCCESS })
 }
 
-/// The prompt's tokens: as it is, or as a user's message.
-fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<Vec<u32>> {
+/// What a session holds of `ids`, all but the last token at most.
+fn beginning(engine: &mut Engine, path: &Path, ids: &[u32]) -> Result<Sequence> {
+    let Session { mut sequence, tokens, .. } = engine.load_session(path)?;
+    let common = tokens.iter().zip(ids).take_while(|(a, b)| a == b).count();
+    let common = common.min(sequence.len()).min(ids.len().saturating_sub(1));
+    // A sliding window may have dropped what would be needed.
+    Ok(if sequence.truncate(common).is_some() { sequence } else { engine.sequence() })
+}
+
+/// A chosen token with its log-probability, then the likeliest ones.
+fn log_probability_line(engine: &Engine, token: u32, of: &LogProbs) -> String {
+    let text = |id| engine.tokenizer().map(|t| String::from_utf8_lossy(t.token_bytes(id)).into_owned());
+    let one = |id, p: f32| format!("{p:.4} {:?}", text(id).unwrap_or_default());
+    let top = of.top.iter().map(|(id, p)| format!("  {}", one(*id, *p)));
+    one(token, of.chosen) + &top.collect::<String>()
+}
+
+/// The prompt's tokens, as it is or as a user's message, and whether the model may think before a grammar binds it.
+fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<(Vec<u32>, Thinking)> {
     let tokenizer = engine.need_tokenizer()?;
     if !matches.get_flag("chat") {
-        return Ok(tokenizer.encode(text, Encode { add_special: true, parse_special: true }));
+        return Ok((tokenizer.encode(text, Encode { add_special: true, parse_special: true }), Thinking::Not));
     }
     let template = match matches.get_one::<PathBuf>("template") {
         Some(path) => templates::from_file(path)?,
@@ -90,7 +125,7 @@ fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<Vec<u32>> {
     };
     let message = json!({ "role": "user", "content": text });
     let prompt = Prompter::new(template, tokenizer).prompt(&[message])?;
-    Ok(Prompter::ids(tokenizer, &prompt))
+    Ok((Prompter::ids(tokenizer, &prompt), loading::thinking(&prompt)))
 }
 
 fn model_and_prompt(matches: &ArgMatches) -> Result<(Source, Prompt)> {

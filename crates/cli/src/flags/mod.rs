@@ -1,13 +1,15 @@
 //! The flag table: one tree of commands, from which come `--help`, the man page, the shell completions and
 //! `docs/cli.md`.
 
+pub mod sampling;
 mod shared;
 pub mod values;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 
-use shared::{flag, load_flags, model, option, path, sampling_flags};
+use sampling::{grammar_flags, sampling_flags, session_flags, speculation_flags, stop_flags};
+use shared::{flag, load_flags, model, option, path};
 
 /// The whole command line.
 pub fn tree() -> Command {
@@ -72,7 +74,18 @@ fn run() -> Command {
         .args(sampling_flags("0"))
         .arg(flag("chat", "Take the prompt as a user's message, wrapped by the model's chat template"))
         .arg(path("template", "A chat template to use instead of the model's own").requires("chat"))
-        .arg(flag("ignore-eos", "Go on after the model says it is finished"))
+        .args(stop_flags())
+        .args(grammar_flags())
+        .args(session_flags())
+        .args(speculation_flags())
+        .arg(
+            option(
+                "logprobs",
+                "N",
+                "Also print every token's log-probability and the N likeliest ones, to standard error",
+            )
+            .value_parser(value_parser!(usize)),
+        )
         .args(load_flags())
 }
 
@@ -96,6 +109,10 @@ fn chat() -> Command {
                 .default_value("2048"),
         )
         .args(sampling_flags("0.7"))
+        .args(stop_flags())
+        .args(grammar_flags())
+        .args(session_flags())
+        .args(speculation_flags())
         .args(load_flags())
 }
 
@@ -105,6 +122,7 @@ fn inspect() -> Command {
         .arg(model().required(true))
         .arg(flag("tensors", "List every tensor"))
         .arg(flag("metadata", "List every metadata key"))
+        .arg(flag("fit", "Print what it needs in memory by context and KV type, and whether this machine has it"))
         .arg(flag("program", "Print the dispatch table of a decode step on this machine"))
         .arg(
             option("depth", "N", "Positions in the KV cache, for the costs of --program")
@@ -149,6 +167,15 @@ fn bench() -> Command {
                 .default_value("0"),
         )
         .arg(option("repeat", "N", "Repetitions").short('r').value_parser(values::count).default_value("5"))
+        .arg(
+            option(
+                "streams",
+                "N",
+                "Measure N generations at once instead, also while one more with --prompt tokens comes",
+            )
+            .value_parser(values::streams)
+            .conflicts_with_all(["ops", "depth", "repeat"]),
+        )
         .arg(flag("ops", "Also print every op of a decode step with its time and bandwidth"))
         .arg(shared::threads())
         .arg(shared::kv())

@@ -57,30 +57,12 @@ fn context() -> Arg {
         .value_parser(values::count)
 }
 
-/// How a model is loaded.
-pub fn load_flags() -> [Arg; 5] {
-    [threads(), context(), kv(), activations(), chunk()]
+fn memory() -> Arg {
+    option("memory", "BYTES", "Refuse a model that needs more than this; 2G and 500M work too [default: what is free]")
+        .value_parser(values::bytes)
 }
 
-/// How the next token is chosen.
-pub fn sampling_flags(temperature: &'static str) -> [Arg; 6] {
-    [
-        option("temperature", "T", "How freely to choose; 0 always takes the likeliest token")
-            .value_parser(values::not_negative)
-            .default_value(temperature),
-        option("top-k", "N", "Choose among this many of the likeliest tokens; 0: all")
-            .value_parser(value_parser!(usize))
-            .default_value("40"),
-        option("top-p", "P", "Choose among the likeliest tokens that together have this probability; 1: all")
-            .value_parser(values::share)
-            .default_value("0.95"),
-        option("min-p", "P", "Choose among tokens at least this share as likely as the likeliest; 0: all")
-            .value_parser(values::share)
-            .default_value("0.05"),
-        option("repeat-penalty", "X", "Make recent tokens less likely; 1: not at all")
-            .value_parser(values::positive)
-            .default_value("1"),
-        option("seed", "N", "Choose the same way every time [default: another way every time]")
-            .value_parser(value_parser!(u64)),
-    ]
+/// How a model is loaded.
+pub fn load_flags() -> [Arg; 6] {
+    [threads(), context(), kv(), activations(), chunk(), memory()]
 }

@@ -25,6 +25,22 @@ pub fn chunk(text: &str) -> Result<usize, String> {
     count(text).and_then(|n| at_most(n, MAX_CHUNK))
 }
 
+/// A number of bytes; K, M, G and T stand for powers of 1000.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((at, c)) if c.is_ascii_alphabetic() => (&text[..at], c.to_ascii_uppercase()),
+        _ => (text, ' '),
+    };
+    let power = " KMGT".find(unit).ok_or("a number of bytes, or with K, M, G or T, is needed")?;
+    let bytes = number::<u64>(digits)?.checked_mul(1000u64.pow(power as u32));
+    bytes.ok_or_else(|| "not a number that fits here".to_owned())
+}
+
+/// Generations that run at once, and one more.
+pub fn streams(text: &str) -> Result<usize, String> {
+    count(text).and_then(|n| at_most(n, 63))
+}
+
 fn at_most(n: usize, most: usize) -> Result<usize, String> {
     if n <= most { Ok(n) } else { Err(format!("at most {most} is possible")) }
 }
@@ -43,6 +59,34 @@ pub fn positive(text: &str) -> Result<f32, String> {
         v if v > 0.0 && v.is_finite() => Ok(v),
         _ => Err("more than 0 is needed".to_owned()),
     }
+}
+
+pub fn finite(text: &str) -> Result<f32, String> {
+    match number::<f32>(text)? {
+        v if v.is_finite() => Ok(v),
+        _ => Err("a finite number is needed".to_owned()),
+    }
+}
+
+/// `ID=X`: a token and what is added to its logit.
+pub fn bias(text: &str) -> Result<(u32, f32), String> {
+    let (token, bias) = text.split_once('=').ok_or("ID=X is needed")?;
+    let bias = number::<f32>(bias)?;
+    if bias.is_nan() { Err("a number is needed after the =".to_owned()) } else { Ok((number(token)?, bias)) }
+}
+
+/// Names of stages separated by commas, each at most once.
+pub fn stages(text: &str) -> Result<Vec<akunu::Stage>, String> {
+    let mut stages = Vec::new();
+    for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        let stage = akunu::Stage::from_name(name)
+            .ok_or_else(|| format!("{name:?} is not one of {}", super::sampling::CHAIN))?;
+        if stages.contains(&stage) {
+            return Err(format!("{name} is there twice"));
+        }
+        stages.push(stage);
+    }
+    Ok(stages)
 }
 
 /// 0 to 1.
@@ -87,6 +131,22 @@ mod tests {
             assert!(ids(text).unwrap_err().contains(named), "{text}");
         }
         assert!(ids("").is_err() && ids("[]").is_err());
+    }
+
+    #[test]
+    fn a_chain_and_a_bias_are_read_or_the_mistake_is_named() {
+        assert_eq!(stages("top-k, temperature"), Ok(vec![akunu::Stage::TopK, akunu::Stage::Temperature]));
+        assert!(stages("top-k,best").unwrap_err().contains("\"best\""));
+        assert!(stages("top-k,top-k").unwrap_err().contains("twice"));
+        assert_eq!(bias("7=-2.5"), Ok((7, -2.5)));
+        assert_eq!(bias("7=-inf"), Ok((7, f32::NEG_INFINITY)));
+        assert!(bias("7").is_err() && bias("x=1").is_err() && bias("7=NaN").is_err());
+    }
+
+    #[test]
+    fn bytes_may_have_a_unit() {
+        assert_eq!((bytes("12"), bytes("2g"), bytes("500M")), (Ok(12), Ok(2_000_000_000), Ok(500_000_000)));
+        assert!(bytes("").is_err() && bytes("G").is_err() && bytes("2X").is_err() && bytes("99999999T").is_err());
     }
 
     #[test]

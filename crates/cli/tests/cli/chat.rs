@@ -90,8 +90,9 @@ fn at_a_terminal_it_answers_resets_saves_loads_and_leaves() {
 #[test]
 fn at_a_terminal_ctrl_c_stops_the_answer_and_not_the_program() {
     // Very free choices over a long context: an answer of thousands of tokens.
-    let (_folder, flags) =
-        setup("--temperature 50 --top-k 0 --top-p 1 --min-p 0 --seed 3 -n 30000 --context 32000 --threads 1");
+    let (_folder, flags) = setup(
+        "--temperature 50 --top-k 0 --top-p 1 --min-p 0 --seed 3 --ignore-eos -n 30000 --context 32000 --threads 1",
+    );
     let Some(terminal) = Terminal::start(&flags) else { return };
     terminal.wait_prompt_after("/help lists commands");
     terminal.line("Tom");
@@ -165,4 +166,29 @@ fn a_saved_conversation_that_is_none_is_refused() {
     let flags = format!("{flags} --load {}", bad.display());
     let flags: Vec<&str> = flags.split(' ').filter(|f| !f.is_empty()).collect();
     assert!(piped(&flags, b"").refused(1).contains("messages"));
+}
+
+#[test]
+fn after_a_restart_with_its_session_a_chat_computes_only_what_is_new() {
+    let (folder, flags) = setup("--temperature 0 -n 20");
+    let session = folder.join("talk.session").display().to_string();
+    let flags: Vec<&str> = flags.split(' ').chain(["--session", &session]).filter(|f| !f.is_empty()).collect();
+    let talked = piped(&flags, b"Once upon a time\n She said\n").ok();
+    std::fs::remove_file(&session).unwrap();
+    let first = piped(&flags, b"Once upon a time\n").ok();
+    let second = piped(&flags, b" She said\n/stats\n");
+    assert!(second.stderr.contains("last answer: 23 tokens reused, prefill 3 tokens"), "{}", second.stderr);
+    assert_eq!(first + &second.ok(), talked);
+}
+
+#[test]
+fn where_the_context_may_shift_the_oldest_turns_go() {
+    let (_folder, flags) = setup("--temperature 0 -n 30 --context 96 --context-shift");
+    let flags: Vec<&str> = flags.split(' ').filter(|f| !f.is_empty()).collect();
+    let message = b"Once upon a time there was a cat.\n".repeat(6);
+    let ran = piped(&flags, &message);
+    assert_eq!((ran.status, ran.stdout.lines().count()), (0, 6), "{}{}", ran.stdout, ran.stderr);
+    let (_folder, flags) = setup("--temperature 0 -n 30 --context 96");
+    let flags: Vec<&str> = flags.split(' ').filter(|f| !f.is_empty()).collect();
+    assert!(piped(&flags, &message).stderr.contains("--context-shift"));
 }

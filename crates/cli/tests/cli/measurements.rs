@@ -186,3 +186,29 @@ fn a_converted_model_tells_stories_and_replaces_nothing_unasked() {
     }
     run(["convert", &source, &path, "--type", "q4_k_m", "--force"]).ok();
 }
+
+#[test]
+fn streams_run_together_and_a_long_prompt_comes_between() {
+    let json = words("bench embedded --streams 4 --prompt 100 --gen 12 --json").json();
+    assert_eq!(json["streams"], 4);
+    assert!(json["tokens_per_s"].as_f64().unwrap() > 0.0);
+    assert!(json["while_reading"]["gaps"].as_u64().unwrap() >= 4);
+    assert!(words("bench --streams 64").refused(2).contains("at most 63"));
+}
+
+#[test]
+fn fit_lists_contexts_and_what_does_not_fit_is_refused_with_numbers() {
+    let json = words("inspect embedded --fit --json").json();
+    let rows = json["fit"].as_array().unwrap();
+    assert_eq!(rows.iter().filter(|r| r["kv"] == rows[0]["kv"]).count(), 1, "one context: the model's own");
+    for row in rows {
+        let sum: u64 = ["weights", "kv_cache", "scratch"].iter().filter_map(|k| row[k].as_u64()).sum();
+        assert_eq!(row["total"].as_u64(), Some(sum));
+        assert!(row["weights"].as_u64().unwrap() > 2_500_000);
+    }
+    assert!(rows[0]["kv_cache"].as_u64() > rows[1]["kv_cache"].as_u64(), "q8_0 is smaller");
+    assert!(words("inspect embedded --fit").ok().contains("are free"));
+    let refused = words("run --memory 12M --context 100000").refused(1);
+    assert!(refused.contains("weights") && refused.contains("--context"), "{refused}");
+    assert!(words("run --memory 1M").refused(1).contains("smaller model"));
+}

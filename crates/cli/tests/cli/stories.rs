@@ -115,3 +115,85 @@ fn a_story_needs_little_memory() {
     assert!(child.wait().unwrap().success());
     assert!(peak > 0 && peak < 64 << 10, "peak memory of {peak} kB");
 }
+
+#[test]
+fn a_text_ends_before_a_stop_string_even_between_tokens() {
+    let whole = words("run --max-tokens 48").ok();
+    let stop = "there was a";
+    assert!(whole.contains(stop), "{whole}");
+    let cut = &whole[..whole.find(stop).unwrap()];
+    for flags in ["", "--temperature 0.0001 --seed 1", "--chunk 1"] {
+        let mut line: Vec<&str> = "run --max-tokens 48 --stop".split(' ').collect();
+        line.push(stop);
+        line.extend(flags.split_whitespace());
+        assert_eq!(crate::support::run(line).ok().trim_end_matches('\n'), cut, "{flags}");
+    }
+}
+
+#[test]
+fn stages_can_be_ordered_and_a_wrong_one_is_named() {
+    let cold = words("run -n 16 --temperature 5 --seed 3 --samplers top-k --top-k 1").ok();
+    assert_eq!(cold, words("run -n 16").ok());
+    let refused = words("run --samplers top-k,best").refused(2);
+    assert!(refused.contains("\"best\""), "{refused}");
+}
+
+#[test]
+fn log_probabilities_go_to_standard_error() {
+    let ran = words("run -n 4 --logprobs 2");
+    let lines: Vec<&str> = ran.stderr.lines().collect();
+    assert_eq!(lines.len(), 5, "{}", ran.stderr);
+    for line in &lines[..4] {
+        // Greedy: the chosen token is the first of the likeliest.
+        let parts: Vec<&str> = line.split("  ").collect();
+        assert_eq!(parts.len(), 3, "{line}");
+        assert_eq!(parts[0], parts[1]);
+        assert!(parts[0].starts_with('-') || parts[0].starts_with('0'), "{line}");
+    }
+}
+
+#[test]
+fn guessing_ahead_changes_no_text() {
+    for flags in ["", "--temperature 1 --seed 4"] {
+        let plain = words(&format!("run -n 60 {flags}")).ok();
+        assert_eq!(words(&format!("run -n 60 --speculate ngram {flags}")).ok(), plain);
+        assert_eq!(words(&format!("run -n 60 --draft embedded {flags}")).ok(), plain);
+    }
+}
+
+#[test]
+fn a_text_has_the_form_that_was_asked_for() {
+    let text = crate::support::run(["run", "-n", "40", "--regex", "[A-Z][a-z]{3} has [0-9]{2} cats"]).ok();
+    assert!(text.trim_end().ends_with(" cats") && text.contains(" has "), "{text}");
+    let schema = r#"{"type":"object","properties":{"a":{"type":"integer","maximum":9,"minimum":0}},"required":["a"],"additionalProperties":false}"#;
+    let json = crate::support::run(["run", "embedded", "x", "-n", "40", "--json-schema", schema]).ok();
+    let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert!(value["a"].is_u64(), "{json}");
+    let refused = crate::support::run(["run", "--json-schema", r#"{"uniqueItems":true}"#]).refused(1);
+    assert!(refused.contains("uniqueItems"), "{refused}");
+    assert!(words("run --json-object --regex a").refused(2).contains("cannot be used with"));
+}
+
+#[test]
+fn a_session_is_computed_once() {
+    let folder = akunu_testkit::TempDir::new();
+    let file = folder.join("story.session");
+    let run = |prompt: &str| {
+        crate::support::run(["run", "embedded", prompt, "-n", "8", "--session", &file.to_string_lossy()])
+    };
+    let first = run("Once upon a time there was a red ball.");
+    assert!(first.stderr.starts_with("0 tokens reused, prefill"), "{}", first.stderr);
+    let again = run("Once upon a time there was a red ball.");
+    assert!(again.stderr.contains("prefill 1 tokens"), "{}", again.stderr);
+    assert_eq!(first.stdout, again.stdout);
+    let longer = run("Once upon a time there was a red ball. Tom");
+    assert!(!longer.stderr.starts_with("0 tokens") && longer.status == 0, "{}", longer.stderr);
+    folder.write("story.session", b"something else");
+    assert!(run("Once").refused(1).contains("not a session file"));
+}
+
+#[test]
+fn a_shifted_context_has_no_end() {
+    let ran = words("run -n 200 --context 64 --ignore-eos --context-shift");
+    assert!(ran.stderr.contains("decode 200 tokens") && ran.status == 0, "{}", ran.stderr);
+}

@@ -1,0 +1,135 @@
+//! `akunu bench --streams`: many generations at once, and what a long prompt does to them.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use akunu::{Event, GenerateOptions, Request, RequestId, Scheduler, SchedulerOptions};
+use anyhow::Result;
+use clap::ArgMatches;
+use serde_json::json;
+
+use crate::source::Source;
+use crate::{loading, terminal, units};
+
+/// Tokens of a stream's own prompt.
+const SHORT: usize = 16;
+
+/// What some streams at once gave.
+struct Run {
+    tokens: usize,
+    seconds: f64,
+    /// Between tokens of one stream: all, and those while the long prompt was read.
+    gaps: Vec<f64>,
+    gaps_while_reading: Vec<f64>,
+}
+
+impl Run {
+    fn rate(&self) -> f64 {
+        self.tokens as f64 / self.seconds.max(1e-9)
+    }
+}
+
+pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
+    let number = |name| matches.get_one::<usize>(name).copied().unwrap_or_default();
+    let (prompt, tokens) = (number("prompt"), number("gen").max(2));
+    let source = Source::of(matches)?;
+    let mut options = loading::load_options(matches);
+    let longest = (prompt + 1).max(SHORT + tokens);
+    options.context = Some(longest);
+    options.sequences = (streams * (SHORT + tokens)).div_ceil(longest) + 2;
+    let engine = source.load(options)?;
+    let vocab = engine.vocab();
+    let mut scheduler = Scheduler::new(engine, SchedulerOptions { sequences: streams + 1, cache: 0, chunk: None });
+    // Pages are touched and kernels warm before anything counts.
+    together(&mut scheduler, streams, tokens.min(8), 0, vocab)?;
+    let alone = together(&mut scheduler, 1, tokens, 0, vocab)?;
+    let many = together(&mut scheduler, streams, tokens, 0, vocab)?;
+    let disturbed = together(&mut scheduler, streams, tokens, prompt, vocab)?;
+    let value = json!({
+        "model": source.name(),
+        "streams": streams,
+        "tokens": tokens,
+        "prompt": prompt,
+        "alone_tokens_per_s": alone.rate(),
+        "tokens_per_s": many.rate(),
+        "gap_median_s": quantile(&many.gaps, 0.5),
+        "gap_p99_s": quantile(&many.gaps, 0.99),
+        "while_reading": {
+            "gaps": disturbed.gaps_while_reading.len(),
+            "gap_median_s": quantile(&disturbed.gaps, 0.5),
+            "gap_p99_s": quantile(&disturbed.gaps_while_reading, 0.99),
+        },
+    });
+    let mut out = terminal::out();
+    if matches.get_flag("json") {
+        writeln!(out, "{value}")?;
+    } else {
+        let times = |gaps: &[f64], q| units::time(quantile(gaps, q));
+        writeln!(out, "{}: {streams} streams of {tokens} tokens", source.name())?;
+        writeln!(out, "alone     {:>9.1} tokens/s", alone.rate())?;
+        writeln!(out, "together  {:>9.1} tokens/s, {:.2} times one", many.rate(), many.rate() / alone.rate())?;
+        writeln!(out, "gaps      median {}, p99 {}", times(&many.gaps, 0.5), times(&many.gaps, 0.99))?;
+        if prompt > 0 {
+            let (all, reading) = (&disturbed.gaps, &disturbed.gaps_while_reading);
+            let p99 = times(reading, 0.99);
+            let ratio = quantile(reading, 0.99) / quantile(all, 0.5).max(1e-9);
+            let median = times(all, 0.5);
+            writeln!(out, "while a prompt of {prompt} is read: p99 {p99}, {ratio:.2} times the median {median}")?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `streams` generations at once; when each has a quarter of its tokens, one more comes with a long prompt.
+fn together(scheduler: &mut Scheduler, streams: usize, tokens: usize, prompt: usize, vocab: usize) -> Result<Run> {
+    let request = |seed: usize, len: usize, max_tokens| Request {
+        tokens: (0..len).map(|t| ((t * 7919 + seed * 104_729 + 13) % vocab) as u32).collect(),
+        options: GenerateOptions::new().max_tokens(max_tokens).ignore_eos(true),
+    };
+    let mut last: HashMap<RequestId, Instant> = HashMap::new();
+    for i in 0..streams {
+        scheduler.submit(request(i, SHORT, tokens))?;
+    }
+    let mut run = Run { tokens: 0, seconds: 0.0, gaps: Vec::new(), gaps_while_reading: Vec::new() };
+    let mut long: Option<RequestId> = None;
+    let (mut reading, mut left) = (false, prompt > 0);
+    let begun = Instant::now();
+    loop {
+        if left && run.tokens >= streams * tokens / 4 {
+            long = Some(scheduler.submit(request(streams, prompt, 1))?);
+            (reading, left) = (true, false);
+        }
+        let mut read = false;
+        let more = scheduler.step(|id, event| {
+            if Some(id) == long {
+                read = true;
+            } else if let Event::Piece(_) = event {
+                let now = Instant::now();
+                run.tokens += 1;
+                if let Some(before) = last.insert(id, now) {
+                    let gap = (now - before).as_secs_f64();
+                    run.gaps.push(gap);
+                    if reading {
+                        run.gaps_while_reading.push(gap);
+                    }
+                }
+            }
+        });
+        reading &= !read;
+        if !more {
+            break;
+        }
+    }
+    run.seconds = begun.elapsed().as_secs_f64();
+    Ok(run)
+}
+
+fn quantile(values: &[f64], q: f64) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let at = (sorted.len() as f64 * q) as usize;
+    sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,137 @@
+//! How the next token is chosen and where a text ends: one table for `run` and `chat`.
+
+use clap::{Arg, ArgAction, value_parser};
+
+use super::shared::{flag, option, path};
+use super::values;
+
+/// Options with one number: name, the value's name, help, default, and what it may be.
+type Number = (&'static str, &'static str, &'static str, &'static str, fn(&str) -> Result<f32, String>);
+
+#[rustfmt::skip]
+const NUMBERS: &[Number] = &[
+    ("top-p", "P", "Choose among the likeliest tokens that together have this probability; 1: all", "0.95", values::share),
+    ("min-p", "P", "Choose among tokens at least this share as likely as the likeliest; 0: all", "0.05", values::share),
+    ("typical-p", "P", "Choose among the most typical tokens that together have this probability; 1: all", "1", values::share),
+    ("top-n-sigma", "N", "Choose among tokens within N standard deviations of the largest logit; 0: all", "0", values::not_negative),
+    ("xtc-probability", "P", "How often to exclude top choices: all above the threshold but the least likely; 0: never", "0", values::share),
+    ("xtc-threshold", "P", "The probability above which a token counts as a top choice", "0.1", values::share),
+    ("dynamic-temperature", "R", "Move the temperature by up to R with the entropy; 0: keep it", "0", values::not_negative),
+    ("dynamic-exponent", "X", "How the entropy moves the temperature", "1", values::positive),
+    ("mirostat", "TAU", "Keep the surprise near TAU bits a token (mirostat 2), instead of truncating; 0: off", "0", values::not_negative),
+    ("mirostat-eta", "X", "How fast mirostat corrects itself", "0.1", values::positive),
+    ("repeat-penalty", "X", "Make recent tokens less likely; 1: not at all", "1", values::positive),
+    ("frequency-penalty", "X", "Make recent tokens less likely every time they came", "0", values::finite),
+    ("presence-penalty", "X", "Make tokens that came recently less likely, once", "0", values::finite),
+    ("dry", "X", "Make it unlikely to repeat passages (DRY), the longer the less; 0: off, 0.8 is usual", "0", values::not_negative),
+    ("dry-base", "X", "How fast DRY grows with the length of a passage", "1.75", values::positive),
+];
+
+#[rustfmt::skip]
+const COUNTS: &[(&str, &str, &str)] = &[
+    ("top-k", "Choose among this many of the likeliest tokens; 0: all", "40"),
+    ("repeat-last", "How many recent tokens the penalties look at", "64"),
+    ("dry-allowed", "The shortest repeated passage that DRY acts on", "2"),
+];
+
+/// The order of the stages, as it is by default.
+pub const CHAIN: &str = "penalties,dry,top-n-sigma,top-k,typical,top-p,min-p,xtc,temperature";
+
+pub fn sampling_flags(temperature: &'static str) -> Vec<Arg> {
+    let mut flags = vec![
+        option("temperature", "T", "How freely to choose; 0 always takes the likeliest token")
+            .value_parser(values::not_negative)
+            .default_value(temperature),
+    ];
+    flags.extend(COUNTS.iter().map(|&(name, help, default)| {
+        option(name, "N", help).value_parser(value_parser!(usize)).default_value(default)
+    }));
+    flags.extend(NUMBERS.iter().map(|&(name, value, help, default, parser)| {
+        option(name, value, help).value_parser(parser).default_value(default).allow_negative_numbers(true)
+    }));
+    flags.push(
+        option("dry-breaker", "TEXT", "DRY's passages end at tokens with this text [default: newline : \" *]")
+            .action(ArgAction::Append),
+    );
+    flags.push(
+        option("logit-bias", "ID=X", "Add X to the logit of a token; may be given again")
+            .value_parser(values::bias)
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true),
+    );
+    flags.push(
+        option("samplers", "NAMES", "The stages of the choice, in their order; the rest is left out")
+            .value_parser(values::stages)
+            .default_value(CHAIN)
+            .long_help(
+                "The stages of the choice, in their order; what is not named is left out. Before them, always: what a \
+                 grammar forbids goes, and --logit-bias is added. After them, always: one draw. With --mirostat only \
+                 penalties, dry and temperature of them run.",
+            ),
+    );
+    flags.push(
+        option("seed", "N", "Choose the same way every time [default: another way every time]")
+            .value_parser(value_parser!(u64)),
+    );
+    flags
+}
+
+/// The form that a text must have; one of them.
+pub fn grammar_flags() -> [Arg; 5] {
+    const FORM: &str = "form";
+    [
+        flag("json-object", "The text must be a JSON object").group(FORM),
+        option("json-schema", "SCHEMA", "The text must be JSON that a schema describes; `@FILE` reads it from a file")
+            .group(FORM),
+        option("regex", "PATTERN", "The text must match a regular expression as a whole").group(FORM),
+        path("lark", "The text must keep to a Lark grammar (the dialect of llguidance)").group(FORM),
+        path("gbnf", "The text must keep to a GBNF grammar (as of llama.cpp)").group(FORM),
+    ]
+}
+
+/// What becomes of a text that is too long, and of the KV cache at the end.
+pub fn session_flags() -> [Arg; 2] {
+    [
+        path("session", "Keep the KV cache in this file: the next run computes only what is new"),
+        flag("context-shift", "When the context is full, forget the oldest part after the beginning instead of ending"),
+    ]
+}
+
+/// Guessing ahead.
+pub fn speculation_flags() -> [Arg; 2] {
+    [
+        option("speculate", "HOW", "Guess ahead, for the same text in less time where it can be guessed")
+            .value_parser(clap::builder::PossibleValuesParser::new(["off", "ngram"]))
+            .default_value("off")
+            .long_help(
+                "Guess ahead, and verify several tokens in one step: the text stays the same, greedy or drawn. `ngram` \
+                 guesses what followed the last tokens before, which is good for editing and quoting; where guesses are \
+                 wrong it stops trying.",
+            ),
+        option("draft", "MODEL", "Guess with a smaller model of the same vocabulary")
+            .value_parser(value_parser!(std::ffi::OsString))
+            .value_hint(clap::ValueHint::AnyPath)
+            .conflicts_with("speculate"),
+    ]
+}
+
+/// Where a text ends.
+pub fn stop_flags() -> [Arg; 3] {
+    [
+        option("stop", "TEXT", "Stop before this text; may be given again")
+            .value_parser(clap::builder::NonEmptyStringValueParser::new())
+            .action(ArgAction::Append),
+        option("stop-token", "ID", "Stop before this token; may be given again")
+            .value_parser(value_parser!(u32))
+            .action(ArgAction::Append),
+        flag("ignore-eos", "Go on after the model says it is finished"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_order_shown_is_the_order_there_is() {
+        assert_eq!(super::CHAIN, akunu::Stage::ALL.map(|row| row.0).join(","));
+    }
+}
