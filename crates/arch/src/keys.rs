@@ -39,6 +39,7 @@ keys! {
     ATTENTION_CAP = "attn_logit_softcapping", ["attn_logit_softcapping"];
     FINAL_CAP = "final_logit_softcapping", ["final_logit_softcapping"];
     PARALLEL_RESIDUAL = "use_parallel_residual", ["use_parallel_residual"];
+    CAUSAL = "attention.causal", [];
     POOLING = "pooling_type", [];
     HIDDEN_ACTIVATION = "hidden_activation", ["hidden_act", "hidden_activation", "activation_function"];
     HEAD_POOLING = "", ["classifier_pooling"];

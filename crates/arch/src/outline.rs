@@ -3,6 +3,7 @@
 use crate::config::LayerConfig;
 use crate::descriptor::Norm;
 use crate::keys::{self, Key, Reader};
+use crate::pooling;
 use crate::rope::{self, Scaling};
 use crate::weights::{self, Name};
 use crate::{ArchDescriptor, Error, Model, ModelConfig, Role, RopeStyle, Shape};
@@ -51,7 +52,7 @@ impl Outline {
     pub fn of_shape(shape: &Shape) -> Self {
         let config = shape.config();
         let mut outline = Self::new(shape.family, &config, shape.ropes());
-        outline.list(&config, shape.ropes(), |name| {
+        outline.list(&config, shape.ropes(), |name, _| {
             (name.required || name.role == Role::Output && !shape.tied).then(|| weights::shape(name.role, &config))
         });
         outline
@@ -74,9 +75,7 @@ impl Outline {
                 }
             }
         }
-        outline.list(config, ropes, |name| {
-            // All layers have it or none does: the first tells.
-            let layer = name.pattern.contains("{}").then_some(0);
+        outline.list(config, ropes, |name, layer| {
             let slice = model.weights.get(name.role, layer)?;
             let vector = weights::shape(name.role, config).len() == 1;
             Some(if vector { vec![slice.cols] } else { vec![slice.rows, slice.cols] })
@@ -124,6 +123,15 @@ impl Outline {
                 outline.set(key, cap);
             }
         }
+        if !descriptor.causal {
+            outline.set(keys::CAUSAL, false);
+        }
+        if let Some(pooling) = c.pooling {
+            outline.set(keys::POOLING, pooling::gguf_number(pooling));
+        }
+        if c.segments > 0 {
+            outline.fields.push(("tokenizer.ggml.token_type_count".into(), (c.segments as u32).into()));
+        }
         outline.set_ropes(ropes);
         outline
     }
@@ -158,14 +166,19 @@ impl Outline {
     }
 
     /// Lists the tensors that `shape_of` gives a shape: first those of the model, then layer by layer.
-    fn list(&mut self, config: &ModelConfig, ropes: rope::Pair, shape_of: impl Fn(&Name) -> Option<Vec<usize>>) {
+    fn list(
+        &mut self,
+        config: &ModelConfig,
+        ropes: rope::Pair,
+        shape_of: impl Fn(&Name, Option<usize>) -> Option<Vec<usize>>,
+    ) {
         let names: Vec<&Name> = self.descriptor.gguf_names.iter().copied().flatten().collect();
         let divisors = rope::divisors(config.rotated, ropes[0].0, ropes[0].1);
         let mut add = |name: &Name, layer: Option<usize>| {
             let values = (name.role == Role::RopeFactors).then(|| divisors.clone()).flatten();
             let shape = match &values {
                 Some(values) => Some(vec![values.len()]),
-                None => shape_of(name),
+                None => shape_of(name, layer),
             };
             let Some(shape) = shape else { return };
             let rows = if shape.len() > 1 { shape[0] } else { 1 };

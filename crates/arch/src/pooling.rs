@@ -39,6 +39,15 @@ pub fn read(reader: &Reader) -> Result<Option<Pooling>, Error> {
     Ok(pooling)
 }
 
+/// As GGUF numbers it.
+pub fn gguf_number(pooling: Pooling) -> u32 {
+    match pooling {
+        Pooling::Mean => 1,
+        Pooling::First => 2,
+        Pooling::Last => 3,
+    }
+}
+
 /// What a classification head looks at.
 pub fn of_head(descriptor: &ArchDescriptor, reader: &Reader) -> Result<Pooling, Error> {
     let said = reader.json().and(reader.text(keys::HEAD_POOLING)?);

@@ -91,6 +91,7 @@ fn advice(error: &anyhow::Error) -> Option<&'static str> {
                 Some("this version cannot run it")
             }
             Some(akunu::Error::Token { .. }) => Some("give ids of this model's vocabulary"),
+            Some(akunu::Error::TextTooLong { .. }) => Some("shorten it, or let `--truncate` drop its end"),
             Some(akunu::Error::EmptyPrompt) => Some("give some text"),
             _ => None,
         };

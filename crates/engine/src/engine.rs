@@ -116,7 +116,7 @@ pub struct Engine {
 }
 
 /// One file of a model, kept alive by whoever reads it.
-struct FileView(Arc<ModelFile>, usize);
+pub(crate) struct FileView(pub Arc<ModelFile>, pub usize);
 
 impl AsRef<[u8]> for FileView {
     fn as_ref(&self) -> &[u8] {

@@ -173,6 +173,11 @@ impl Tokenizer {
         self.inner.roles.mask
     }
 
+    /// The tokens that `encode` with `add_special` puts before and after a text.
+    pub fn frame(&self) -> (&[u32], &[u32]) {
+        (&self.inner.before, &self.inner.after)
+    }
+
     /// Whether `encode` with `add_special` starts with [`Self::bos`].
     pub fn adds_bos(&self) -> bool {
         self.bos().is_some_and(|bos| self.inner.before.first() == Some(&bos))

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use akunu::DType;
-use akunu::formats::{Container, safetensors};
+use akunu::formats::{Container, ModelFile, safetensors};
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -14,16 +14,13 @@ use crate::source::Source;
 use crate::{input, loading};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let ids = ids(matches.get_one::<String>("ids").map_or("", String::as_str))?;
+    let ids = ids(matches)?;
     let file = Source::of(matches)?.open()?;
     let greedy = matches.get_one::<usize>("greedy").copied();
 
     let mut options = loading::load_options(matches);
     options.context = options.context.or(Some(ids.len() + greedy.unwrap_or(0)));
-    options.round_constants = match matches.get_one::<String>("constants").map(String::as_str) {
-        Some(how) => how == "checkpoint",
-        None => file.container() == Container::Safetensors,
-    };
+    options.round_constants = round_constants(matches, &file);
     let mut engine = akunu::Engine::from_file(file, options)?;
     let vocab = engine.vocab();
     let mut logits: Vec<u8> = Vec::with_capacity(ids.len() * vocab * 4);
@@ -45,7 +42,17 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn ids(text: &str) -> Result<Vec<u32>> {
+/// `--constants`: safetensors directories are compared with modules that were cast as a whole.
+pub fn round_constants(matches: &ArgMatches, file: &ModelFile) -> bool {
+    match matches.get_one::<String>("constants").map(String::as_str) {
+        Some(how) => how == "checkpoint",
+        None => file.container() == Container::Safetensors,
+    }
+}
+
+/// `--ids`.
+pub fn ids(matches: &ArgMatches) -> Result<Vec<u32>> {
+    let text = matches.get_one::<String>("ids").map_or("", String::as_str);
     let ids = match text.strip_prefix('@') {
         Some(path) => values::ids(&input::file(Path::new(path))?),
         None => values::ids(text),

@@ -4,13 +4,16 @@ mod bench;
 mod chat;
 mod convert;
 mod devices;
+mod embed;
 mod fit;
+mod hidden;
 mod inspect;
 mod logits;
 mod manuals;
 mod models;
 mod perplexity;
 mod render;
+mod rerank;
 mod run;
 mod streams;
 mod synth;
@@ -27,9 +30,12 @@ type Command = fn(&ArgMatches) -> Result<ExitCode>;
 const COMMANDS: &[(&str, Command)] = &[
     ("run", run::run),
     ("chat", chat::run),
+    ("embed", embed::run),
+    ("rerank", rerank::run),
     ("inspect", inspect::run),
     ("bench", bench::run),
     ("logits", logits::run),
+    ("hidden", hidden::run),
     ("perplexity", perplexity::run),
     ("tokenize", tokenize::run),
     ("render", render::run),

@@ -16,7 +16,7 @@ pub fn tree() -> Command {
     Command::new("akunu")
         .about("Run language models locally.")
         .long_about(
-            "Run language models locally: complete, chat, measure, convert.\n\n\
+            "Run language models locally: complete, chat, embed, measure, convert.\n\n\
              A MODEL is a GGUF file, a directory with config.json and safetensors (Hugging Face or MLX), a short \
              name from `akunu models list`, or `embedded`: a small story teller inside this binary, which is also \
              what you get where MODEL is left out.",
@@ -39,9 +39,12 @@ pub fn tree() -> Command {
         .subcommands([
             run(),
             chat(),
+            embed(),
+            rerank(),
             inspect(),
             bench(),
             logits(),
+            hidden(),
             perplexity(),
             tokenize(),
             render(),
@@ -114,6 +117,108 @@ fn chat() -> Command {
         .args(session_flags())
         .args(speculation_flags())
         .args(load_flags())
+}
+
+fn embed() -> Command {
+    Command::new("embed")
+        .about("Turn texts into vectors")
+        .long_about(
+            "Turn texts into vectors, one for each TEXT, or for each line of a file or of standard input. Vectors are \
+             pooled as the model's files say and have length 1, so that the cosine of two is their product. Texts of \
+             all lengths are computed together, without padding.",
+        )
+        .arg(model().required(true))
+        .arg(texts("TEXT", "A text; `-` reads standard input, a text a line"))
+        .arg(path("file", "Read a file, a text a line").short('f').conflicts_with("text"))
+        .arg(
+            option("format", "FORMAT", "How vectors are written")
+                .long_help(
+                    "How vectors are written: `jsonl`, an object with `index`, `tokens` and `embedding` a line; `csv`, \
+                     the numbers a line; `npy`, one NumPy array of f32.",
+                )
+                .value_parser(PossibleValuesParser::new(["jsonl", "csv", "npy"]))
+                .default_value("jsonl"),
+        )
+        .arg(path("output", "Write to a file instead of standard output").short('o'))
+        .arg(option("prefix", "TEXT", "Put this before every text, for models that want one, such as \"query: \""))
+        .arg(
+            option("dimensions", "N", "Keep the first N numbers, for models trained to be cut")
+                .value_parser(values::count),
+        )
+        .arg(flag("raw", "Do not bring vectors to length 1"))
+        .arg(pooling())
+        .args(text_flags())
+}
+
+fn rerank() -> Command {
+    Command::new("rerank")
+        .about("Sort documents by how well they answer a query")
+        .long_about(
+            "Sort documents by how well they answer a query, with a model that reads query and document together and \
+             has a classification head. Prints score, number and text, the best first. Scores are as the model gives \
+             them, not probabilities.",
+        )
+        .arg(model().required(true))
+        .arg(Arg::new("query").value_name("QUERY").required(true).help("The query"))
+        .arg(texts("DOCUMENT", "A document; `-` reads standard input, a document a line"))
+        .arg(path("file", "Read a file, a document a line").short('f').conflicts_with("text"))
+        .arg(option("top", "N", "Print only the best N").short('n').value_parser(values::count))
+        .arg(json())
+        .args(text_flags())
+}
+
+fn hidden() -> Command {
+    Command::new("hidden")
+        .about("Write a model's hidden states, to compare engines with")
+        .long_about(
+            "Write the last hidden states of a token sequence to a safetensors file: tensor `hidden`, F32, \
+             [positions, dim], and `pooled`, F32, [dim], what `embed` gives. The model needs no tokenizer.",
+        )
+        .arg(model().required(true))
+        .arg(ids())
+        .arg(path("output", "The file to write").short('o').required(true))
+        .arg(pooling())
+        .arg(constants())
+        .arg(shared::threads())
+        .arg(shared::activations())
+}
+
+fn texts(name: &'static str, help: &'static str) -> Arg {
+    Arg::new("text").value_name(name).num_args(0..).help(help)
+}
+
+fn pooling() -> Arg {
+    option("pooling", "HOW", "How the vectors of tokens become one [default: as the model's files say]")
+        .value_parser(PossibleValuesParser::new(["mean", "cls", "last"]))
+}
+
+/// How texts are read.
+fn text_flags() -> [Arg; 4] {
+    [
+        flag("truncate", "Drop the end of texts that are too long, instead of refusing them"),
+        option("context", "N", "Tokens a text can have [default: what the model was made for, within reason]")
+            .short('c')
+            .value_parser(values::count),
+        shared::threads(),
+        shared::activations(),
+    ]
+}
+
+fn ids() -> Arg {
+    option("ids", "IDS", "Token ids separated by commas or spaces; `@FILE` reads them from a file")
+        .required(true)
+        .allow_hyphen_values(true)
+}
+
+fn constants() -> Arg {
+    option("constants", "HOW", "How rope frequencies and the embedding scale are rounded")
+        .long_help(
+            "How rope frequencies and the embedding scale are rounded. `checkpoint` rounds them to the checkpoint's \
+             number format, as happens to a PyTorch module that is cast as a whole: the default here for safetensors \
+             directories, because reference values are made that way. `f32` keeps them exact: the default here for \
+             GGUF, and what all other commands do.",
+        )
+        .value_parser(PossibleValuesParser::new(["checkpoint", "f32"]))
 }
 
 fn inspect() -> Command {
@@ -192,26 +297,13 @@ fn logits() -> Command {
              [positions, vocab]. The model needs no tokenizer.",
         )
         .arg(model())
-        .arg(
-            option("ids", "IDS", "Token ids separated by commas or spaces; `@FILE` reads them from a file")
-                .required(true)
-                .allow_hyphen_values(true),
-        )
+        .arg(ids())
         .arg(path("output", "The file to write").short('o').required(true))
         .arg(
             option("greedy", "N", "Also continue greedily and store N ids as `greedy`, I32")
                 .value_parser(values::count),
         )
-        .arg(
-            option("constants", "HOW", "How rope frequencies and the embedding scale are rounded")
-                .long_help(
-                    "How rope frequencies and the embedding scale are rounded. `checkpoint` rounds them to the \
-                     checkpoint's number format, as happens to a PyTorch module that is cast as a whole: the default \
-                     here for safetensors directories, because reference logits are made that way. `f32` keeps them \
-                     exact: the default here for GGUF, and what all other commands do.",
-                )
-                .value_parser(PossibleValuesParser::new(["checkpoint", "f32"])),
-        )
+        .arg(constants())
         .args(load_flags())
 }
 

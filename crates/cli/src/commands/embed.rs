@@ -1,0 +1,207 @@
+//! `akunu embed`: texts to vectors.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use akunu::arch::Pooling;
+use akunu::{Embedder, LoadOptions, Reading, Text, TooLong, normalize};
+use anyhow::Result;
+use clap::ArgMatches;
+
+use crate::failure::{NextStep, failure};
+use crate::source::Source;
+use crate::{input, loading, terminal};
+
+/// Texts that are sorted by length together; their vectors are written before the next are read.
+const WINDOW: usize = 4096;
+/// Rows of a step, unless one text has more: the activations of as many stay in a core's cache.
+const STEP_ROWS: usize = 256;
+
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let texts = texts(matches)?;
+    let file = Source::of(matches)?.open()?;
+    let mut embedder = Embedder::from_file(file, load_options(matches), Reading::Embedding(pooling(matches)))?;
+    let width = match matches.get_one::<usize>("dimensions").copied() {
+        Some(n) if n > embedder.width() => {
+            let sentence = format!("--dimensions {n}: the model's vectors have {} numbers", embedder.width());
+            return Err(failure(sentence, "give fewer"));
+        }
+        n => n.unwrap_or(embedder.width()),
+    };
+    let prefix = matches.get_one::<String>("prefix").map_or("", String::as_str);
+    let raw = matches.get_flag("raw");
+    let mut out = Writer::open(matches, texts.len(), width)?;
+    let bar = terminal::step_progress(texts.len() as u64, "texts");
+    for (window, lines) in texts.chunks(WINDOW).enumerate() {
+        let first = window * WINDOW;
+        let inputs = tokens(&embedder, lines, first, prefix, too_long(matches))?;
+        let mut vectors = vec![0.0; lines.len() * width];
+        embedder.read(&inputs, |text, vector| {
+            let kept = &mut vectors[text * width..][..width];
+            kept.copy_from_slice(&vector[..width]);
+            if !raw {
+                normalize(kept);
+            }
+            bar.inc(1);
+        })?;
+        for (i, vector) in vectors.chunks(width).enumerate() {
+            out.row(first + i, inputs[i].tokens.len(), vector)?;
+        }
+    }
+    bar.finish_and_clear();
+    out.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tokens(embedder: &Embedder, lines: &[String], first: usize, prefix: &str, too_long: TooLong) -> Result<Vec<Text>> {
+    let text = |(i, line): (usize, &String)| {
+        let next = "shorten it, or let `--truncate` drop its end";
+        match embedder.text(&format!("{prefix}{line}"), too_long) {
+            // Which one it is, among many.
+            Err(e @ akunu::Error::TextTooLong { .. }) if lines.len() > 1 => {
+                Err(e).or_fail(|e| format!("text {}: {e}", first + i + 1), next)
+            }
+            // Most models have tokens around a text, and so a vector for none.
+            Ok(text) if text.tokens.is_empty() => {
+                let sentence =
+                    format!("text {} is empty, and the model has no token that stands for that", first + i + 1);
+                Err(failure(sentence, "leave it out"))
+            }
+            text => Ok(text?),
+        }
+    };
+    lines.iter().enumerate().map(text).collect()
+}
+
+/// The texts of the command line, or the lines of a file or of standard input.
+pub fn texts(matches: &ArgMatches) -> Result<Vec<String>> {
+    let given: Vec<&String> = matches.get_many("text").into_iter().flatten().collect();
+    let lines = |text: String| text.lines().map(str::to_owned).collect();
+    match (matches.get_one::<PathBuf>("file"), given.as_slice()) {
+        (Some(path), _) => Ok(lines(input::file(path)?)),
+        (None, [one]) if *one == "-" => Ok(lines(input::stdin()?)),
+        (None, []) if input::stdin_is_piped() => Ok(lines(input::stdin()?)),
+        (None, []) => Err(failure("there is no text", "give one, or --file, or `-` for standard input")),
+        (None, given) => Ok(given.iter().map(|t| t.to_string()).collect()),
+    }
+}
+
+/// Of loading flags those that matter to reading texts.
+pub fn load_options(matches: &ArgMatches) -> LoadOptions {
+    let number = |name| matches.try_get_one::<usize>(name).ok().flatten().copied();
+    LoadOptions {
+        threads: number("threads"),
+        activations: loading::activations(matches),
+        context: number("context"),
+        chunk: STEP_ROWS,
+        ..LoadOptions::default()
+    }
+}
+
+/// `--pooling`.
+pub fn pooling(matches: &ArgMatches) -> Option<Pooling> {
+    matches.get_one::<String>("pooling").map(|how| match how.as_str() {
+        "mean" => Pooling::Mean,
+        "cls" => Pooling::First,
+        _ => Pooling::Last,
+    })
+}
+
+/// `--truncate`.
+pub fn too_long(matches: &ArgMatches) -> TooLong {
+    if matches.get_flag("truncate") { TooLong::Cut } else { TooLong::Refuse }
+}
+
+enum Format {
+    JsonLines,
+    Csv,
+    Npy,
+}
+
+/// Vectors on their way out. Not through the terminal's stream: an array is not text.
+struct Writer {
+    out: BufWriter<Box<dyn Write>>,
+    format: Format,
+}
+
+impl Writer {
+    fn open(matches: &ArgMatches, rows: usize, width: usize) -> Result<Self> {
+        let format = match matches.get_one::<String>("format").map(String::as_str) {
+            Some("csv") => Format::Csv,
+            Some("npy") => Format::Npy,
+            _ => Format::JsonLines,
+        };
+        let path = matches.get_one::<PathBuf>("output").map(PathBuf::as_path);
+        let out: Box<dyn Write> = match path {
+            Some(path) => Box::new(create(path)?),
+            None if matches!(format, Format::Npy) && io::stdout().is_terminal() => {
+                return Err(failure("an array is not for a terminal", "give -o FILE, or another --format"));
+            }
+            None => Box::new(io::stdout().lock()),
+        };
+        let mut out = BufWriter::with_capacity(1 << 16, out);
+        if let Format::Npy = format {
+            out.write_all(&npy_header(rows, width))?;
+        }
+        Ok(Self { out, format })
+    }
+
+    fn row(&mut self, index: usize, tokens: usize, vector: &[f32]) -> Result<()> {
+        match self.format {
+            Format::JsonLines => {
+                // As f32 numbers have few digits; in a JSON value they would become f64.
+                let vector = serde_json::to_string(vector)?;
+                writeln!(self.out, r#"{{"index":{index},"tokens":{tokens},"embedding":{vector}}}"#)?;
+            }
+            Format::Csv => {
+                for (i, value) in vector.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { "," };
+                    write!(self.out, "{comma}{value}")?;
+                }
+                writeln!(self.out)?;
+            }
+            Format::Npy => {
+                for value in vector {
+                    self.out.write_all(&value.to_le_bytes())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<()> {
+        Ok(self.out.flush()?)
+    }
+}
+
+fn create(path: &Path) -> Result<File> {
+    let next = "check the path and its permissions";
+    File::create(path).or_fail(|e| format!("{}: cannot be written: {e}", path.display()), next)
+}
+
+/// Version 1.0: magic, version, length, a dictionary padded so that the values start on a multiple of 64.
+fn npy_header(rows: usize, width: usize) -> Vec<u8> {
+    let mut text = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
+    const BEFORE: usize = 10;
+    let total = (BEFORE + text.len() + 1).next_multiple_of(64);
+    text.push_str(&" ".repeat(total - BEFORE - text.len() - 1));
+    text.push('\n');
+    let length = (text.len() as u16).to_le_bytes();
+    [b"\x93NUMPY\x01\x00", &length[..], text.as_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::npy_header;
+
+    #[test]
+    fn an_array_header_is_whole_lines_of_64() {
+        for (rows, width) in [(0, 1), (1, 384), (1_000_000_000, 4096)] {
+            let header = npy_header(rows, width);
+            assert!(header.len().is_multiple_of(64) && header.ends_with(b"\n"));
+            assert_eq!(usize::from(u16::from_le_bytes([header[8], header[9]])), header.len() - 10);
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Texts to vectors: embeddings, hidden states, scores of a classification head.
+//!
+//! A text is read whole, in one step. Texts are sorted by length and packed, one after the other without padding, until
+//! a step is full; no row sees a row of another text.
+
+use crate::Error;
+use crate::engine::{Activations, DEFAULT_CONTEXT, FileView, LoadOptions};
+use akunu_arch::{Model, Pooling};
+use akunu_cpu::{Cpu, FileBytes, Memory, MemoryPlan, Ready};
+use akunu_formats::ModelFile;
+use akunu_plan::{BuildOptions, Output, RowVars, StepLayout, build};
+use akunu_text::{Encode, Tokenizer};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What to read out of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// One vector, pooled as said, or as the file says, or else as such models mostly are.
+    Embedding(Option<Pooling>),
+    /// The last hidden state of every token.
+    Hidden,
+    /// What the classification head says.
+    Scores,
+}
+
+/// A text, or a pair of texts, as tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Text {
+    pub tokens: Vec<u32>,
+    /// Where the second text of a pair begins; the number of tokens where there is none.
+    pub second: usize,
+}
+
+/// What to do with a text of more tokens than the model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TooLong {
+    Refuse,
+    /// Drops its end, or that of the second of a pair; special tokens stay.
+    Cut,
+}
+
+/// A loaded model that reads texts.
+pub struct Embedder {
+    file: Arc<ModelFile>,
+    model: Model,
+    tokenizer: Option<Tokenizer>,
+    cpu: Cpu,
+    memory: Memory,
+    ready: Ready,
+    reading: Reading,
+    pooling: Pooling,
+    /// Values that come out for a text or a token.
+    width: usize,
+    /// Tokens of a text, at most.
+    context: usize,
+    /// Rows of a step, unless one text has more.
+    rows: usize,
+}
+
+impl Embedder {
+    /// Loads a GGUF file, a safetensors file, or an HF directory.
+    pub fn load(path: &Path, options: LoadOptions, reading: Reading) -> Result<Embedder, Error> {
+        Self::from_file(ModelFile::open(path)?, options, reading)
+    }
+
+    /// Of the options, those about a KV cache do not matter.
+    pub fn from_file(file: ModelFile, options: LoadOptions, reading: Reading) -> Result<Embedder, Error> {
+        let file = Arc::new(file);
+        let mut model = Model::read(&file)?;
+        if options.round_constants {
+            model.round_constants(&file);
+        }
+        let tokenizer = match Tokenizer::from_model_file(&file) {
+            Err(akunu_text::Error::NoTokenizer(_)) => None,
+            tokenizer => Some(tokenizer?),
+        };
+        let config = &model.config;
+        let asked = match reading {
+            Reading::Embedding(pooling) => pooling,
+            Reading::Hidden | Reading::Scores => None,
+        };
+        // A causal model's last token is the only one that saw all.
+        let usual = if model.descriptor.causal { Pooling::Last } else { Pooling::Mean };
+        let pooling = asked.or(config.pooling).unwrap_or(usual);
+        let (output, width) = match reading {
+            Reading::Embedding(_) if pooling == Pooling::Mean => (Output::Mean, config.dim),
+            Reading::Embedding(_) | Reading::Hidden => (Output::Hidden, config.dim),
+            Reading::Scores => (Output::Scores, config.classes),
+        };
+        // More positions than the model has a table for, or was made for, mean nothing to it.
+        let context = options.context.unwrap_or(DEFAULT_CONTEXT).min(config.context).max(1);
+        let rows = options.chunk.clamp(1, 1 << 16);
+        let max_rows = rows.max(context);
+        let int8_activations = options.activations == Activations::Int8;
+        let build_options = BuildOptions { max_rows, max_outputs: max_rows, int8_activations, kv: options.kv, output };
+        let program = build(&model, &file, build_options)?;
+        let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
+        let bound = cpu.bind(&program)?;
+        let steps = StepLayout {
+            max_rows,
+            max_outputs: max_rows,
+            groups: 0,
+            sequences: max_rows,
+            table_blocks: 0,
+            max_chain: 0,
+        };
+        let files: Vec<FileBytes> =
+            (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
+        let memory =
+            Memory::new(MemoryPlan { programs: &[&bound], steps, kv: &[], files }).map_err(akunu_cpu::Error::from)?;
+        let ready = cpu.ready(bound, max_rows, max_rows, &memory)?;
+        Ok(Embedder { file, model, tokenizer, cpu, memory, ready, reading, pooling, width, context, rows })
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// Values that come out for a text or, of hidden states, for a token.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How the rows of a text become one vector.
+    pub fn pooling(&self) -> Pooling {
+        self.pooling
+    }
+
+    /// Tokens a text can have.
+    pub fn context(&self) -> usize {
+        self.context
+    }
+
+    fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.file.path().display().to_string() })
+    }
+
+    /// The tokens of a text, with the special ones that the model wants around it.
+    pub fn text(&self, text: &str, too_long: TooLong) -> Result<Text, Error> {
+        let tokenizer = self.tokenizer()?;
+        let tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: true });
+        let tokens = self.fit(tokens, tokenizer.frame().1, too_long)?;
+        Ok(Text { second: tokens.len(), tokens })
+    }
+
+    /// The tokens of two texts, as a model reads them that compares them: `[before] a [after] b [after]`.
+    pub fn pair(&self, a: &str, b: &str, too_long: TooLong) -> Result<Text, Error> {
+        let tokenizer = self.tokenizer()?;
+        let bare = Encode { add_special: false, parse_special: true };
+        let (before, after) = tokenizer.frame();
+        let mut tokens = [before, &tokenizer.encode(a, bare), after].concat();
+        let second = tokens.len();
+        if second + after.len() > self.context {
+            return Err(Error::TextTooLong { tokens: second + after.len(), context: self.context });
+        }
+        tokens.extend(tokenizer.encode(b, bare));
+        tokens.extend(after);
+        Ok(Text { tokens: self.fit(tokens, after, too_long)?, second })
+    }
+
+    /// `tokens` within the context; `after` is how they end.
+    fn fit(&self, mut tokens: Vec<u32>, after: &[u32], too_long: TooLong) -> Result<Vec<u32>, Error> {
+        let (count, context) = (tokens.len(), self.context);
+        if count > context {
+            if too_long == TooLong::Refuse || after.len() >= context {
+                return Err(Error::TextTooLong { tokens: count, context });
+            }
+            tokens.truncate(context - after.len());
+            tokens.extend(after);
+        }
+        Ok(tokens)
+    }
+
+    /// Reads texts; `each` gets the number of a text and its vector, in no particular order. Of hidden states it gets
+    /// those of all tokens of a text, one after the other.
+    pub fn read(&mut self, texts: &[Text], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
+        let vocab = self.model.config.vocab;
+        for text in texts {
+            if text.tokens.is_empty() {
+                return Err(Error::EmptyPrompt);
+            }
+            if text.tokens.len() > self.context {
+                return Err(Error::TextTooLong { tokens: text.tokens.len(), context: self.context });
+            }
+            if let Some(&token) = text.tokens.iter().find(|t| **t as usize >= vocab) {
+                return Err(Error::Token { token, vocab });
+            }
+        }
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(texts[i].tokens.len()));
+        let mut waiting = &order[..];
+        while !waiting.is_empty() {
+            let (mut count, mut rows) = (0, 0);
+            while let Some(&next) = waiting.get(count)
+                && (count == 0 || rows + texts[next].tokens.len() <= self.rows)
+            {
+                rows += texts[next].tokens.len();
+                count += 1;
+            }
+            let (now, rest) = waiting.split_at(count);
+            waiting = rest;
+            self.step(texts, now)?;
+            let every = self.reading == Reading::Hidden;
+            let outputs = now.iter().flat_map(|&i| vec![i; if every { texts[i].tokens.len() } else { 1 }]);
+            for (output, text) in outputs.enumerate() {
+                each(text, self.memory.logits(self.ready.bound(), output, self.width).unwrap_or(&[]));
+            }
+        }
+        Ok(())
+    }
+
+    /// One step over the texts that `now` numbers.
+    fn step(&mut self, texts: &[Text], now: &[usize]) -> Result<(), Error> {
+        let mut vars = self.memory.step_vars();
+        let rows: usize = now.iter().map(|&i| texts[i].tokens.len()).sum();
+        let outputs = if self.reading == Reading::Hidden { rows } else { now.len() };
+        let header = vars.header_mut();
+        (header.rows, header.outputs, header.emitted_steps) = (rows as u32, outputs as u32, 0);
+        let (mut row, mut output) = (0, 0);
+        for (sequence, &i) in now.iter().enumerate() {
+            let Text { tokens, second } = &texts[i];
+            let length = tokens.len();
+            for (position, (&token, vars)) in tokens.iter().zip(&mut vars.rows_mut()[row..]).enumerate() {
+                *vars = RowVars {
+                    token,
+                    position: position as u32,
+                    sequence: sequence as u32,
+                    length: length as u32,
+                    segment: u32::from(position >= *second),
+                    ..RowVars::default()
+                };
+            }
+            let picked = match (self.reading, self.pooling) {
+                (Reading::Hidden, _) => row..row + length,
+                (Reading::Embedding(_), Pooling::Last) => row + length - 1..row + length,
+                _ => row..row + 1,
+            };
+            for at in picked {
+                vars.outputs_mut()[output] = at as u32;
+                output += 1;
+            }
+            row += length;
+        }
+        Ok(self.cpu.replay(&self.ready, &mut self.memory, 1)?)
+    }
+}
+
+/// Makes a vector as long as 1; one of zeros stays.
+pub fn normalize(vector: &mut [f32]) {
+    let square: f64 = vector.iter().map(|v| f64::from(*v).powi(2)).sum();
+    if square > 0.0 {
+        let factor = square.sqrt().recip();
+        vector.iter_mut().for_each(|v| *v = (f64::from(*v) * factor) as f32);
+    }
+}
