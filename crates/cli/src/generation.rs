@@ -95,7 +95,7 @@ pub fn answer(
             let speeds = Speeds { prompt: i * chunk, prefill: start.elapsed(), ..Speeds::default() };
             return Ok(interrupted(speeds));
         }
-        engine.step(&mut [Part { sequence: &mut *sequence, tokens, outputs: Outputs::None }])?;
+        engine.step(&mut [Part { sequence: &mut *sequence, tokens, outputs: Outputs::None, prompt: true }])?;
     }
     let mut generation = match draft {
         Some(draft) => engine.resume_drafted(sequence, ids, options, draft)?,

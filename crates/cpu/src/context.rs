@@ -7,7 +7,8 @@ use akunu_plan::record::{Addr, Record};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
 
 /// Scratch memory of every worker, in bytes. Kernels that would need more do not serve the shape.
-pub const SCRATCH_BYTES: usize = 1 << 20;
+/// Pages nobody touches cost nothing.
+pub const SCRATCH_BYTES: usize = 5 << 20;
 
 /// Everything a kernel may touch, for one submission.
 ///

@@ -14,7 +14,7 @@ pub enum Level {
     Avx2,
     /// AVX-512 F, BW, VL, DQ and VNNI.
     Avx512,
-    /// AVX-512 and the AMX tiles for int8 and bf16, with the kernel's permission to use them.
+    /// AVX-512, its conversion to bf16, and the AMX tiles, with the kernel's permission to use them.
     Amx,
 }
 
@@ -90,7 +90,7 @@ fn find() -> Level {
     if !(has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512dq") && has!("avx512vnni")) {
         return Level::Avx2;
     }
-    if amx::usable() { Level::Amx } else { Level::Avx512 }
+    if has!("avx512bf16") && amx::usable() { Level::Amx } else { Level::Avx512 }
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -86,6 +86,11 @@ impl Decoder {
         self.tokens.len() - self.fed
     }
 
+    /// Whether the prompt is not yet in the KV cache.
+    pub fn reading(&self) -> bool {
+        self.fed < self.prompt
+    }
+
     /// Takes the first `fed` tokens as being in the KV cache.
     pub fn set_fed(&mut self, fed: usize) {
         self.fed = fed.min(self.tokens.len());
@@ -127,9 +132,11 @@ impl Decoder {
         self.drafts.extend_from_slice(drafts);
     }
 
-    /// Chooses the rows of the next step, `most` at most, and which of them give logits.
+    /// Chooses the rows of the next step, `most` at most, and which of them give logits. They are the prompt's or come
+    /// after it, not both.
     pub fn plan(&mut self, most: usize) -> Outputs {
-        let pending = self.pending().min(most);
+        let end = if self.reading() { self.prompt } else { self.tokens.len() };
+        let pending = (end - self.fed).min(most);
         self.rows.clear();
         self.rows.extend_from_slice(&self.tokens[self.fed..self.fed + pending]);
         if pending < self.pending() {

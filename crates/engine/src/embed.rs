@@ -93,7 +93,14 @@ impl Embedder {
         let rows = options.chunk.clamp(1, 1 << 16);
         let max_rows = rows.max(context);
         let int8_activations = options.activations == Activations::Int8;
-        let build_options = BuildOptions { max_rows, max_outputs: max_rows, int8_activations, kv: options.kv, output };
+        let build_options = BuildOptions {
+            max_rows,
+            max_outputs: max_rows,
+            int8_activations,
+            may_round: int8_activations,
+            kv: options.kv,
+            output,
+        };
         let program = build(&model, &file, build_options)?;
         let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
         let bound = cpu.bind(&program)?;

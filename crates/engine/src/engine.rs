@@ -56,7 +56,7 @@ impl Default for LoadOptions {
             kv: DType::F16,
             activations: Activations::default(),
             context: None,
-            chunk: 256,
+            chunk: 512,
             sequences: 1,
             extra_positions: 0,
             memory: None,
@@ -65,8 +65,9 @@ impl Default for LoadOptions {
     }
 }
 
-/// Rows a small-batch program takes.
+/// Rows a small-batch program takes, and a batch.
 pub(crate) const SMALL_BATCH: usize = 16;
+pub(crate) const BATCH: usize = MAX_SEQUENCES;
 /// Sequences a step can have.
 pub(crate) const MAX_SEQUENCES: usize = 64;
 /// Rows of logits a chunk can give. Rows nobody asks for are memory nobody touches.
@@ -91,10 +92,15 @@ pub enum Outputs {
 }
 
 /// The next tokens of one sequence in a step.
+///
+/// The tokens of prompts and those that decoding adds are computed by different programs, because many rows at once are
+/// faster where they may be rounded more. What a row gives depends on which of the two it is in, and on nothing else.
 pub struct Part<'a> {
     pub sequence: &'a mut Sequence,
     pub tokens: &'a [u32],
     pub outputs: Outputs,
+    /// Whether they are a prompt's. A step has prompts or decodes, not both.
+    pub prompt: bool,
 }
 
 /// A loaded model.
@@ -104,7 +110,7 @@ pub struct Engine {
     tokenizer: Option<Tokenizer>,
     cpu: Cpu,
     memory: Memory,
-    /// By rows, ascending.
+    /// Those that decode, by rows, then that of prompts.
     classes: Vec<Class>,
     /// The class of the last step: it knows where the logits are.
     last: usize,
@@ -128,21 +134,17 @@ fn chunk_of(options: &LoadOptions) -> usize {
     options.chunk.clamp(1, 4096)
 }
 
-/// One program for every class of rows.
+/// The programs of rows that decode, by rows, and that of prompts.
 fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Vec<Program>, Error> {
     let chunk = chunk_of(options);
-    // (rows, outputs) by class.
-    let mut sizes = vec![(1, 1), (SMALL_BATCH.min(chunk), SMALL_BATCH.min(chunk)), (chunk, MAX_OUTPUTS.min(chunk))];
-    sizes.dedup();
     let int8_activations = options.activations == Activations::Int8;
-    sizes
-        .into_iter()
-        .map(|(max_rows, max_outputs)| {
-            let build_options =
-                BuildOptions { max_rows, max_outputs, int8_activations, kv: options.kv, output: Output::Logits };
-            Ok(build(model, file, build_options)?)
-        })
-        .collect()
+    let program = |max_rows: usize, may_round: bool| {
+        let max_outputs = max_rows.min(MAX_OUTPUTS);
+        let (kv, output) = (options.kv, Output::Logits);
+        Ok(build(model, file, BuildOptions { max_rows, max_outputs, int8_activations, may_round, kv, output })?)
+    };
+    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| program(rows, false));
+    decoding.into_iter().chain([program(chunk, int8_activations)]).collect()
 }
 
 fn footprint(file: &ModelFile, programs: &[Program], options: &LoadOptions) -> Footprint {
@@ -192,7 +194,7 @@ impl Engine {
         }
         let groups = &built[0].0.kv_groups;
         let steps = StepLayout {
-            max_rows: chunk,
+            max_rows: chunk.max(BATCH),
             max_outputs: MAX_OUTPUTS,
             groups: groups.len(),
             sequences: MAX_SEQUENCES,
@@ -306,7 +308,7 @@ impl Engine {
         let last = (tokens.len() - 1) / chunk;
         for (i, tokens) in tokens.chunks(chunk).enumerate() {
             let outputs = if i == last { Outputs::Last } else { Outputs::None };
-            self.step(&mut [Part { sequence, tokens, outputs }])?;
+            self.step(&mut [Part { sequence, tokens, outputs, prompt: true }])?;
         }
         Ok(self.logits_of(0))
     }
@@ -318,7 +320,7 @@ impl Engine {
         let rows = self.chunk().min(MAX_OUTPUTS);
         for tokens in tokens.chunks(rows) {
             let start = sequence.len();
-            self.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All }])?;
+            self.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All, prompt: true }])?;
             (0..tokens.len()).for_each(|i| each(start + i, self.logits_of(i)));
         }
         Ok(())
@@ -328,14 +330,14 @@ impl Engine {
     pub fn greedy(&mut self, sequence: &mut Sequence, token: u32, n: usize) -> Result<&[u32], Error> {
         let n = n.clamp(1, MAX_CHAIN);
         self.check_room(sequence, n)?;
-        self.submit(&mut [Part { sequence, tokens: &[token], outputs: Outputs::Last }], n)?;
+        self.submit(&mut [Part { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false }], n)?;
         Ok(self.emitted())
     }
 
     /// Feeds `token` with all workers waiting after every op of [`Self::decode_program`]: the
     /// nanoseconds each took.
     pub fn time_ops(&mut self, sequence: &mut Sequence, token: u32) -> Result<Vec<u64>, Error> {
-        let mut parts = [Part { sequence, tokens: &[token], outputs: Outputs::Last }];
+        let mut parts = [Part { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false }];
         self.prepare(&mut parts, 1)?;
         let times = self.cpu.replay_timed(&self.classes[self.last].ready, &mut self.memory)?;
         parts[0].sequence.set_len(parts[0].sequence.len() + 1);
@@ -386,7 +388,8 @@ impl Engine {
         let vocab = self.model.config.vocab;
         let rows: usize = parts.iter().map(|p| p.tokens.len()).sum();
         let outputs = parts.iter().map(Part::outputs).sum();
-        self.last = self.class_for(rows, outputs, parts.len())?;
+        debug_assert!(parts.windows(2).all(|p| p[0].prompt == p[1].prompt), "prompts and decoding in one step");
+        self.last = self.class_for(rows, outputs, parts)?;
         for part in parts.iter() {
             debug_assert!(part.sequence.belongs_to(&self.pools), "a sequence of another engine");
             if let Some(&token) = part.tokens.iter().find(|t| **t as usize >= vocab) {
@@ -403,10 +406,13 @@ impl Engine {
         Ok(())
     }
 
-    fn class_for(&self, rows: usize, outputs: usize, sequences: usize) -> Result<usize, Error> {
+    fn class_for(&self, rows: usize, outputs: usize, parts: &[Part<'_>]) -> Result<usize, Error> {
+        let prompts = self.classes.len() - 1;
+        let classes = if parts.first().is_some_and(|p| p.prompt) { prompts..prompts + 1 } else { 0..prompts };
+        let max_rows = self.classes[classes.end - 1].program.max_rows;
         let fits = |c: &Class| rows <= c.program.max_rows && outputs <= c.program.max_outputs;
-        let class = self.classes.iter().position(fits).filter(|_| sequences <= MAX_SEQUENCES);
-        class.ok_or(Error::StepTooLarge { rows, outputs, max_rows: self.chunk(), max_outputs: MAX_OUTPUTS })
+        let class = classes.into_iter().find(|&c| fits(&self.classes[c]) && parts.len() <= MAX_SEQUENCES);
+        class.ok_or(Error::StepTooLarge { rows, outputs, max_rows, max_outputs: MAX_OUTPUTS })
     }
 
     fn write_steps(&mut self, parts: &[Part<'_>], rows: usize, outputs: usize) {

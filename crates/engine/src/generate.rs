@@ -2,7 +2,7 @@
 
 use crate::constraint::{Constraint, Thinking};
 use crate::decoder::Decoder;
-use crate::engine::MAX_CHAIN;
+use crate::engine::{BATCH, MAX_CHAIN};
 use crate::sample::{LogProbs, SamplingOptions};
 use crate::speculate::{Draft, Speculation};
 use crate::{Engine, Error, Part, Sequence};
@@ -274,8 +274,10 @@ impl Generate<'_> {
             let guesses = draft.guess(decoder.tokens(), index, decoder.sampling(), most)?;
             decoder.set_drafts(guesses);
         }
-        let outputs = self.decoder.plan(self.engine.chunk().min(room));
-        let part = Part { sequence: &mut *self.sequence, tokens: self.decoder.rows(), outputs };
+        let prompt = self.decoder.reading();
+        let most = if prompt { self.engine.chunk() } else { BATCH };
+        let outputs = self.decoder.plan(most.min(room));
+        let part = Part { sequence: &mut *self.sequence, tokens: self.decoder.rows(), outputs, prompt };
         let begun = Instant::now();
         self.engine.step(&mut [part])?;
         let took = begun.elapsed();

@@ -7,7 +7,7 @@
 //! not depend on how or with whom it is computed.
 
 use crate::decoder::Decoder;
-use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES, SMALL_BATCH};
+use crate::engine::{BATCH, MAX_OUTPUTS, MAX_SEQUENCES, SMALL_BATCH};
 use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::prefix::{Miss, PrefixCache};
 use crate::{Engine, Error, Outputs, Part, Sequence};
@@ -27,8 +27,6 @@ pub struct SchedulerOptions {
 
 /// The smallest chunk of a prompt that is worth a step.
 pub const LEAST_CHUNK: usize = 16;
-/// A generation with at most this many tokens to feed decodes; with more it reads its prompt.
-const DECODING: usize = 8;
 
 impl Default for SchedulerOptions {
     fn default() -> Self {
@@ -233,30 +231,41 @@ impl Scheduler {
     pub fn step(&mut self, mut each: impl FnMut(RequestId, Event)) -> bool {
         self.admit();
         let begun = Instant::now();
-        let rows = loop {
-            let rows = self.plan();
-            if rows == 0 {
-                return !self.waiting.is_empty();
-            }
-            match self.run_planned() {
-                Ok(()) => break rows,
-                Err(Error::KvFull { .. }) if self.make_room() => {}
-                Err(error) => {
-                    self.fail_planned(&error.to_string(), &mut each);
-                    return self.unfinished() > 0;
-                }
-            }
-        };
-        let took = begun.elapsed();
-        if let [job] = &mut self.running[..] {
-            job.decoder.took(took);
+        // A step decodes or reads prompts: what a row gives must not depend on what others do.
+        let decoding = self.running.iter().filter(|job| !job.decoder.reading()).count();
+        let rows = self.run(|s| s.plan_decoding(), &mut each) + self.run(|s| s.plan_reading(decoding), &mut each);
+        if rows == 0 {
+            return !self.waiting.is_empty();
         }
-        self.take(&mut each);
+        let took = begun.elapsed();
         self.metrics.steps += 1;
         self.metrics.rows += rows as u64;
         self.metrics.computing += took;
         self.metrics.longest_step = self.metrics.longest_step.max(took);
         self.unfinished() > 0
+    }
+
+    /// Plans and computes until there is room for what was planned; how many rows that was.
+    fn run(&mut self, plan: impl Fn(&mut Self) -> usize, each: &mut impl FnMut(RequestId, Event)) -> usize {
+        loop {
+            self.running.iter_mut().for_each(|job| job.planned = false);
+            let rows = plan(self);
+            if rows == 0 {
+                return 0;
+            }
+            let begun = Instant::now();
+            match self.run_planned() {
+                Ok(()) => {
+                    if let [job] = &mut self.running[..] {
+                        job.decoder.took(begun.elapsed());
+                    }
+                    self.take(each);
+                    return rows;
+                }
+                Err(Error::KvFull { .. }) if self.make_room() => {}
+                Err(error) => self.fail_planned(&error.to_string(), each),
+            }
+        }
     }
 
     /// Lets waiting requests in, first come, first served, as long as their prompts have room.
@@ -295,32 +304,35 @@ impl Scheduler {
         })
     }
 
-    /// Gives everybody rows of the coming step; how many in all.
-    fn plan(&mut self) -> usize {
-        let most_rows = self.engine.chunk();
+    /// Gives everybody who decodes rows of the coming step; how many in all.
+    fn plan_decoding(&mut self) -> usize {
         let (mut rows, mut outputs) = (0, 0);
         let context = self.engine.context();
         // Guesses only as long as all that is decoded stays a small batch.
         let spare = SMALL_BATCH.saturating_sub(self.running.len()) / self.running.len().max(1);
-        for job in &mut self.running {
-            job.planned = false;
-            if job.decoder.pending() <= DECODING {
-                let room = (context - job.sequence.len()).min(most_rows - rows);
-                let most = room.min(job.decoder.pending() + spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1)));
-                if most >= job.decoder.pending() && outputs < MAX_OUTPUTS {
-                    rows += Self::plan_job(job, most);
-                    outputs += job.outputs;
-                }
+        for job in self.running.iter_mut().filter(|job| !job.decoder.reading()) {
+            let room = (context - job.sequence.len()).min(BATCH - rows);
+            let guesses = spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1));
+            let most = room.min(job.decoder.pending() + guesses);
+            if most > 0 && outputs < MAX_OUTPUTS {
+                rows += Self::plan_job(job, most);
+                outputs += job.outputs;
             }
         }
-        let mut readers = self.running.iter().filter(|j| j.decoder.pending() > DECODING).count();
-        let chunk = match rows {
-            0 => most_rows,
-            decoding => self.options.chunk.unwrap_or(decoding.max(LEAST_CHUNK)).max(1),
+        rows
+    }
+
+    /// Gives everybody who reads a prompt a part of the coming chunk, while `decoding` others wait; how many rows in all.
+    fn plan_reading(&mut self, decoding: usize) -> usize {
+        let most = self.engine.chunk();
+        let mut left = match decoding {
+            0 => most,
+            decoding => self.options.chunk.unwrap_or(decoding.max(LEAST_CHUNK)).clamp(1, most),
         };
-        let mut left = chunk.min(most_rows - rows);
-        for job in self.running.iter_mut().filter(|j| j.decoder.pending() > DECODING) {
-            // Everybody who reads gets a part of the chunk, the first ones more where it does not divide.
+        let (mut rows, mut outputs) = (0, 0);
+        let mut readers = self.running.iter().filter(|job| job.decoder.reading()).count();
+        for job in self.running.iter_mut().filter(|job| job.decoder.reading()) {
+            // The first ones get more where it does not divide.
             let part = left.div_ceil(readers);
             readers -= 1;
             if part > 0 && outputs < MAX_OUTPUTS {
@@ -346,7 +358,8 @@ impl Scheduler {
         let mut parts = Vec::with_capacity(self.running.len());
         for job in self.running.iter_mut().filter(|job| job.planned) {
             let Job { sequence, decoder, outputs, .. } = job;
-            parts.push(Part { sequence, tokens: decoder.rows(), outputs: Outputs::Tail(*outputs) });
+            let prompt = decoder.reading();
+            parts.push(Part { sequence, tokens: decoder.rows(), outputs: Outputs::Tail(*outputs), prompt });
         }
         self.engine.step(&mut parts)
     }

@@ -87,8 +87,14 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
             true => &[Output::Logits],
         };
         for (&output, int8_activations) in outputs.iter().flat_map(|o| [(o, false), (o, true)]) {
-            let options =
-                BuildOptions { max_rows: ROWS, max_outputs: OUTPUTS, int8_activations, kv: DType::F32, output };
+            let options = BuildOptions {
+                max_rows: ROWS,
+                max_outputs: OUTPUTS,
+                int8_activations,
+                may_round: int8_activations,
+                kv: DType::F32,
+                output,
+            };
             let program = build(&model, &file, options).unwrap();
             let layout = StepLayout {
                 max_rows: ROWS,

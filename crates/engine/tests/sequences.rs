@@ -13,8 +13,10 @@ fn single_steps(engine: &mut Engine, prompt: &[u32], n: usize) -> Vec<u32> {
     let mut sequence = engine.sequence();
     let mut tokens = vec![argmax(engine.prefill(&mut sequence, prompt).unwrap())];
     while tokens.len() < n {
-        let last = tokens[tokens.len() - 1];
-        tokens.push(argmax(engine.prefill(&mut sequence, &[last]).unwrap()));
+        let fed = [tokens[tokens.len() - 1]];
+        let part = Part { sequence: &mut sequence, tokens: &fed, outputs: Outputs::Last, prompt: false };
+        engine.step(&mut [part]).unwrap();
+        tokens.push(argmax(engine.logits_of(0)));
     }
     tokens
 }
@@ -49,7 +51,7 @@ fn sequences_in_one_batch_get_the_logits_they_get_alone() {
     let mut parts: Vec<_> = sequences
         .iter_mut()
         .zip(&prompts)
-        .map(|(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last })
+        .map(|(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last, prompt: true })
         .collect();
     engine.step(&mut parts).unwrap();
     for (i, alone) in alone.iter().enumerate() {

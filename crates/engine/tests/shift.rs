@@ -41,7 +41,9 @@ fn surprise(engine: &mut Engine, sequence: &mut Sequence, last: u32, tokens: &[u
     let fed: Vec<u32> = [last].iter().chain(&tokens[..tokens.len() - 1]).copied().collect();
     let mut sum = 0.0;
     for (fed, tokens) in fed.chunks(64).zip(tokens.chunks(64)) {
-        engine.step(&mut [Part { sequence: &mut *sequence, tokens: fed, outputs: Outputs::All }]).unwrap();
+        engine
+            .step(&mut [Part { sequence: &mut *sequence, tokens: fed, outputs: Outputs::All, prompt: true }])
+            .unwrap();
         for (i, &token) in tokens.iter().enumerate() {
             sum -= f64::from(log_probabilities(engine.logits_of(i), token, 0).chosen);
         }

@@ -2,7 +2,7 @@
 
 use crate::op::{Holds, MAX_SLOTS, Per, Use};
 use crate::program::{Arg, Op, Program, Store};
-use crate::record::{Addr, BARRIER, PER_OUTPUT, Record, Region, X_IS_Q8, Y_IS_Q8, encode_params};
+use crate::record::{Addr, BARRIER, MAY_ROUND, PER_OUTPUT, Record, Region, X_IS_Q8, Y_IS_Q8, encode_params};
 
 /// A backend's choice for one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +66,9 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     let mut strides = [0; MAX_SLOTS];
     let mut planes = [Addr::NONE; 4];
     let mut flags = if op.per == Per::Output { PER_OUTPUT } else { 0 };
+    if program.may_round {
+        flags |= MAY_ROUND;
+    }
     let mut weights = 0;
     for (slot, arg) in op.args.iter().enumerate() {
         match *arg {
@@ -97,7 +100,8 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
         after: 0,
         units: choice.units,
         grain: choice.grain,
-        reserved: [0; 2],
+        rows: program.capacity(op.per) as u32,
+        reserved: 0,
         strides,
         args,
         planes,

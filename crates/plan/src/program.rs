@@ -112,6 +112,8 @@ pub struct KvGroup {
 pub struct Program {
     pub max_rows: usize,
     pub max_outputs: usize,
+    /// Products may round their operands.
+    pub may_round: bool,
     pub buffers: Vec<Buffer>,
     pub weights: Vec<Weight>,
     pub constants: Vec<f32>,

@@ -80,6 +80,8 @@ pub const Y_IS_Q8: u32 = 2;
 pub const PER_OUTPUT: u32 = 4;
 /// `Record::flags`: everything before must be finished before this record starts.
 pub const BARRIER: u32 = 8;
+/// `Record::flags`: a product may round its operands, to bf16 or to int8 blocks.
+pub const MAY_ROUND: u32 = 16;
 
 /// One dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -96,7 +98,9 @@ pub struct Record {
     /// must stay together.
     pub units: u32,
     pub grain: u32,
-    pub reserved: [u32; 2],
+    /// Rows it runs over at most.
+    pub rows: u32,
+    pub reserved: u32,
     /// Bytes from one row to the next in each activation operand.
     pub strides: [u32; MAX_SLOTS],
     /// Operands, by the slots of the op table.

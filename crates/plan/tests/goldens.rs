@@ -8,7 +8,14 @@ use akunu_plan::{BuildOptions, Output, Program, RowVars, StepLayout, build};
 use akunu_testkit::{Golden, cosine, fixtures, golden, relative_error};
 
 fn options(rows: usize, int8: bool) -> BuildOptions {
-    BuildOptions { max_rows: rows, max_outputs: rows, int8_activations: int8, kv: DType::F32, output: Output::Logits }
+    BuildOptions {
+        max_rows: rows,
+        max_outputs: rows,
+        int8_activations: int8,
+        may_round: int8,
+        kv: DType::F32,
+        output: Output::Logits,
+    }
 }
 
 /// Logits of every position, in one step, by the reference executor.

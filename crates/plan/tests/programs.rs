@@ -14,7 +14,14 @@ use akunu_testkit::{fixtures, relative_error};
 const IDS: [u32; 7] = [3, 200, 17, 511, 90, 4, 60];
 
 fn options(int8_activations: bool) -> BuildOptions {
-    BuildOptions { max_rows: IDS.len(), max_outputs: 2, int8_activations, kv: DType::F16, output: Output::Logits }
+    BuildOptions {
+        max_rows: IDS.len(),
+        max_outputs: 2,
+        int8_activations,
+        may_round: int8_activations,
+        kv: DType::F16,
+        output: Output::Logits,
+    }
 }
 
 fn open(name: &str) -> (ModelFile, Model) {

@@ -19,6 +19,7 @@ use crate::level::Level;
 use crate::pool::Lane;
 use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
+use matmul::InnerFn;
 use matmul::dots::DotsFn;
 use std::sync::LazyLock;
 
@@ -40,7 +41,7 @@ pub struct KernelRow {
     /// written for the weight format.
     pub preference: (Level, bool),
     /// The formats the inner product of a matrix product serves; `None`: no such inner product.
-    pub dots: Option<matmul::Inner>,
+    pub inner: Option<matmul::Inner>,
     pub run: Kernel,
 }
 
@@ -50,12 +51,25 @@ impl KernelRow {
         record.kind() == Some(self.op)
             && self.level <= level
             && (self.serves)(record)
-            && self.dots.as_ref().is_none_or(|inner| inner.serves(record))
+            && self.inner.as_ref().is_none_or(|inner| inner.serves(record))
     }
 
     /// The dot products of a matrix product's row.
     pub fn dots(&self) -> Option<DotsFn> {
-        self.dots.as_ref().map(|inner| inner.run)
+        match self.inner.as_ref()?.run {
+            InnerFn::Dots(run) => Some(run),
+            #[cfg(target_arch = "x86_64")]
+            InnerFn::Strip(_) => None,
+        }
+    }
+
+    /// The unpacking of weights to tiles of a matrix product's row.
+    #[cfg(target_arch = "x86_64")]
+    pub fn strip(&self) -> Option<matmul::amx::StripFn> {
+        match self.inner.as_ref()?.run {
+            InnerFn::Strip(run) => Some(run),
+            InnerFn::Dots(_) => None,
+        }
     }
 }
 
@@ -131,6 +145,8 @@ pub fn table() -> &'static [KernelRow] {
             &[common::ADD, common::GATHER_ROWS, common::MEAN_ROWS],
             &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY, kv_cache::HEAD],
             &[attention::F32, attention::F16, attention::Q8_0, attention::ANY],
+            #[cfg(target_arch = "x86_64")]
+            &[attention::tiled::TILED],
             &[sampling::ARGMAX, sampling::ADVANCE],
         ];
         let leveled = categories.iter().copied().flatten().copied().flatten().map(|row| KernelRow {
@@ -139,7 +155,7 @@ pub fn table() -> &'static [KernelRow] {
             level: row.level,
             serves: row.serves,
             preference: (row.level, false),
-            dots: None,
+            inner: None,
             run: row.run,
         });
         leveled.chain(matmul::rows()).collect()

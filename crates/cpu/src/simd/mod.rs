@@ -11,6 +11,8 @@ mod avx2;
 mod avx512;
 mod generic;
 pub mod math;
+#[cfg(target_arch = "x86_64")]
+pub mod tiles;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;

@@ -66,6 +66,7 @@ impl Rig {
         let program = Program {
             max_rows,
             max_outputs,
+            may_round: false,
             buffers: Vec::new(),
             weights: Vec::new(),
             constants: Vec::new(),

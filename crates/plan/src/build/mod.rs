@@ -20,6 +20,8 @@ pub struct BuildOptions {
     pub max_outputs: usize,
     /// Multiply quantized weights with int8 activations instead of f32 ones.
     pub int8_activations: bool,
+    /// Let kernels of many rows round the operands of products to bf16 as well. Rows then depend on the program they run in.
+    pub may_round: bool,
     /// Number format of the KV cache, where the result needs one.
     pub kv: DType,
     pub output: Output,
@@ -102,6 +104,7 @@ impl<'a> Builder<'a> {
         let program = Program {
             max_rows: options.max_rows,
             max_outputs: options.max_outputs,
+            may_round: options.may_round,
             buffers: Vec::new(),
             weights: Vec::new(),
             constants: Vec::new(),

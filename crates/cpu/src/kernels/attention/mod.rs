@@ -5,6 +5,8 @@
 //! weighted values are computed while the block is in cache, so its bytes are read once per tile.
 
 mod tile;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod tiled;
 
 use super::convert::quantize_part;
 use super::{LeveledRow, levels};

@@ -1,6 +1,8 @@
 //! Matrix products: dot-product tiles per weight format, and the product around them.
 
 #[cfg(target_arch = "x86_64")]
+pub mod amx;
+#[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -24,7 +26,17 @@ pub struct Inner {
     /// The weight format, or `None` for every format that goes with `act`.
     pub dtype: Option<DType>,
     pub act: Act,
-    pub run: DotsFn,
+    pub run: InnerFn,
+}
+
+/// What depends on the weight format.
+#[derive(Clone, Copy)]
+pub enum InnerFn {
+    /// Dot products straight from the weights.
+    Dots(DotsFn),
+    /// Weights to bf16, for tiles.
+    #[cfg(target_arch = "x86_64")]
+    Strip(amx::StripFn),
 }
 
 impl Inner {
@@ -42,15 +54,39 @@ pub const GRAIN: usize = 32;
 /// A product around every row of the dot-product table, at its level and above: the epilogue
 /// uses what the machine has even where the dot products do not.
 pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
-    product::PRODUCTS.iter().flat_map(|product| {
+    let dots = product::PRODUCTS.iter().flat_map(|product| {
         DOTS.iter().filter(|dots| product.around(dots.level)).map(|dots| KernelRow {
             name: format!("{} {} {}", product.name, product.level, dots.name),
             op: product.op,
             level: product.level.max(dots.level),
             serves: product::serves,
             preference: (dots.level, dots.dtype.is_some()),
-            dots: Some(Inner { dtype: dots.dtype, act: dots.act, run: dots.run }),
+            inner: Some(Inner { dtype: dots.dtype, act: dots.act, run: InnerFn::Dots(dots.run) }),
             run: product.run,
+        })
+    });
+    #[cfg(target_arch = "x86_64")]
+    let dots = dots.chain(tiles());
+    dots
+}
+
+/// The products on tiles.
+#[cfg(target_arch = "x86_64")]
+fn tiles() -> impl Iterator<Item = KernelRow> {
+    use crate::kernels::Kernel;
+    use crate::level::Level;
+    use akunu_plan::op::OpKind;
+    let products: [(&str, OpKind, Kernel); 2] =
+        [("matmul", OpKind::MatMul, amx::matmul), ("matmul_gated", OpKind::MatMulGated, amx::matmul_gated)];
+    products.into_iter().flat_map(|(name, op, run)| {
+        table::STRIPS.iter().map(move |strip| KernelRow {
+            name: format!("{name} amx {}", strip.name),
+            op,
+            level: Level::Amx,
+            serves: amx::serves,
+            preference: (Level::Amx, strip.dtype.is_some()),
+            inner: Some(Inner { dtype: strip.dtype, act: strip.act, run: InnerFn::Strip(strip.run) }),
+            run,
         })
     })
 }

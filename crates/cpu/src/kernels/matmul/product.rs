@@ -61,15 +61,15 @@ fn tile_cols(rows: usize) -> usize {
 
 /// One weight operand of a record.
 #[derive(Clone, Copy)]
-struct Weights {
-    data: *const u8,
-    scales: *const u8,
-    biases: *const u8,
+pub(super) struct Weights {
+    pub data: *const u8,
+    pub scales: *const u8,
+    pub biases: *const u8,
 }
 
 impl Weights {
     #[inline(always)]
-    fn of(record: &Record, context: &Context<'_>, slot: usize, planes: usize) -> Self {
+    pub fn of(record: &Record, context: &Context<'_>, slot: usize, planes: usize) -> Self {
         Self {
             data: context.operand(record, slot),
             scales: context.address(record.planes[planes]),
@@ -151,7 +151,7 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
 /// # Safety
 /// Every pointer has `n` values.
 #[inline(always)]
-unsafe fn finish<S: Simd>(
+pub(super) unsafe fn finish<S: Simd>(
     s: S,
     p: &MatMulParams,
     dots: *mut f32,

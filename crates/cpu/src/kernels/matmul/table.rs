@@ -3,7 +3,7 @@
 use super::dots::DotsFn;
 use super::generic;
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512};
+use super::{amx, avx2, avx512};
 use crate::level::Level;
 use akunu_dtype::DType;
 
@@ -25,6 +25,16 @@ pub struct DotsRow {
     pub level: Level,
     pub name: &'static str,
     pub run: DotsFn,
+}
+
+/// How weights of a format become tiles.
+#[cfg(target_arch = "x86_64")]
+pub struct StripRow {
+    /// As in [`DotsRow`].
+    pub dtype: Option<DType>,
+    pub act: Act,
+    pub name: &'static str,
+    pub run: amx::StripFn,
 }
 
 macro_rules! table {
@@ -76,6 +86,21 @@ macro_rules! table {
                 concat!("dots_", stringify!($dtype), "_q8_avx512"),
                 avx512::q8::<avx512::$kernel>,
             ),)*
+        ];
+
+        /// Every way to tiles.
+        #[cfg(target_arch = "x86_64")]
+        pub static STRIPS: &[StripRow] = &[
+            StripRow { dtype: Some(DType::F32), act: Act::F32, name: "F32", run: amx::f32 },
+            StripRow { dtype: Some(DType::F16), act: Act::F32, name: "F16", run: amx::f16 },
+            StripRow { dtype: Some(DType::BF16), act: Act::F32, name: "BF16", run: amx::bf16 },
+            StripRow { dtype: None, act: Act::Q8, name: "any", run: amx::q8::<avx512::Any> },
+            $(StripRow {
+                dtype: Some(DType::$dtype),
+                act: Act::Q8,
+                name: stringify!($dtype),
+                run: amx::q8::<avx512::$kernel>,
+            },)*
         ];
     };
 }

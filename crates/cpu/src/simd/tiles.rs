@@ -1,0 +1,347 @@
+//! AMX tiles of 16 rows of 64 bytes, and what brings numbers into their layout.
+//!
+//! A product of tiles takes 16 rows of 32 bf16 values on its left; on its right it takes 16 rows of 16 pairs, each pair two
+//! values that follow one another in a column. Code outside this file never sees a tile register.
+
+use std::arch::asm;
+use std::arch::x86_64::*;
+
+/// Rows of a tile.
+pub const SIDE: usize = 16;
+/// Values of a left tile's row.
+pub const STEP: usize = 32;
+pub const TILE_BYTES: usize = 1024;
+
+/// All eight tiles are alike.
+#[repr(C, align(64))]
+struct Shape {
+    palette: u8,
+    start: u8,
+    reserved: [u8; 14],
+    row_bytes: [u16; 16],
+    rows: [u8; 16],
+}
+
+static SHAPE: Shape = Shape {
+    palette: 1,
+    start: 0,
+    reserved: [0; 14],
+    row_bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+    rows: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+};
+
+const _: () = assert!(size_of::<Shape>() == 64);
+
+/// The right to use tiles on this thread, until it is dropped.
+pub struct Tiles(());
+
+impl Tiles {
+    /// # Safety
+    /// The machine has AMX, and the process the permission to use it.
+    pub unsafe fn configure() -> Self {
+        // SAFETY: reads the 64 bytes of the shape.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SHAPE, options(nostack, readonly, preserves_flags)) };
+        Tiles(())
+    }
+
+    /// Adds to a block of sums the products of 32 weight rows and 16 or 32 (`PAIR`) activation rows over
+    /// `steps` steps.
+    ///
+    /// # Safety
+    /// `weights` and `acts` are tiles of bf16, `steps` of them in a row; the second weight tiles begin `weights_next`
+    /// bytes on, the second activation tiles `acts_next` bytes on. `sums` has 32 rows of 16 or 32 f32, `stride` bytes
+    /// apart; where `first`, they are not read.
+    #[inline]
+    pub unsafe fn multiply<const PAIR: bool>(
+        &self,
+        (weights, weights_next): (*const u8, usize),
+        (acts, acts_next): (*const u8, usize),
+        (sums, stride): (*mut f32, usize),
+        steps: usize,
+        first: bool,
+    ) {
+        debug_assert!(steps > 0);
+        let below = sums.wrapping_byte_add(SIDE * stride);
+        // SAFETY: the caller's promise; no other code uses tile registers.
+        unsafe {
+            if PAIR {
+                if first {
+                    asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nomem, nostack));
+                } else {
+                    asm!(
+                        "tileloadd tmm0, [{c} + {s}*1]",
+                        "tileloadd tmm1, [{c} + {s}*1 + 64]",
+                        "tileloadd tmm2, [{d} + {s}*1]",
+                        "tileloadd tmm3, [{d} + {s}*1 + 64]",
+                        c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
+                        options(nostack, readonly, preserves_flags),
+                    );
+                }
+                asm!(
+                    "2:",
+                    "tileloadd tmm4, [{a} + {line}*1]",
+                    "tileloadd tmm6, [{b} + {line}*1]",
+                    "tileloadd tmm7, [{b2} + {line}*1]",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tileloadd tmm5, [{a2} + {line}*1]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                    "add {a}, {tile}",
+                    "add {a2}, {tile}",
+                    "add {b}, {tile}",
+                    "add {b2}, {tile}",
+                    "dec {n}",
+                    "jnz 2b",
+                    a = inout(reg) weights => _,
+                    a2 = inout(reg) weights.wrapping_add(weights_next) => _,
+                    b = inout(reg) acts => _,
+                    b2 = inout(reg) acts.wrapping_add(acts_next) => _,
+                    n = inout(reg) steps => _,
+                    line = in(reg) 64_usize,
+                    tile = const TILE_BYTES,
+                    options(nostack, readonly),
+                );
+                asm!(
+                    "tilestored [{c} + {s}*1], tmm0",
+                    "tilestored [{c} + {s}*1 + 64], tmm1",
+                    "tilestored [{d} + {s}*1], tmm2",
+                    "tilestored [{d} + {s}*1 + 64], tmm3",
+                    c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
+                    options(nostack, preserves_flags),
+                );
+            } else {
+                if first {
+                    asm!("tilezero tmm0", "tilezero tmm2", options(nomem, nostack));
+                } else {
+                    asm!(
+                        "tileloadd tmm0, [{c} + {s}*1]",
+                        "tileloadd tmm2, [{d} + {s}*1]",
+                        c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
+                        options(nostack, readonly, preserves_flags),
+                    );
+                }
+                asm!(
+                    "2:",
+                    "tileloadd tmm4, [{a} + {line}*1]",
+                    "tileloadd tmm6, [{b} + {line}*1]",
+                    "tileloadd tmm5, [{a2} + {line}*1]",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    "add {a}, {tile}",
+                    "add {a2}, {tile}",
+                    "add {b}, {tile}",
+                    "dec {n}",
+                    "jnz 2b",
+                    a = inout(reg) weights => _,
+                    a2 = inout(reg) weights.wrapping_add(weights_next) => _,
+                    b = inout(reg) acts => _,
+                    n = inout(reg) steps => _,
+                    line = in(reg) 64_usize,
+                    tile = const TILE_BYTES,
+                    options(nostack, readonly),
+                );
+                asm!(
+                    "tilestored [{c} + {s}*1], tmm0",
+                    "tilestored [{d} + {s}*1], tmm2",
+                    c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
+                    options(nostack, preserves_flags),
+                );
+            }
+        }
+    }
+}
+
+/// Scores and mixing of attention.
+impl Tiles {
+    /// `scores[query][position]` of 16 queries and 64 positions over `steps` steps of their values. Queries and keys come
+    /// as a rounded part and what it leaves: the products of the two rests are too small to matter.
+    ///
+    /// # Safety
+    /// `queries` and `queries_rest` are `steps` left tiles each, `keys` and `keys_rest` `steps` times four right tiles;
+    /// `scores` has 16 rows of 64.
+    #[inline]
+    pub unsafe fn scores(
+        &self,
+        (queries, queries_rest): (*const u8, *const u8),
+        (keys, keys_rest): (*const u8, *const u8),
+        steps: usize,
+        scores: *mut f32,
+    ) {
+        debug_assert!(steps > 0);
+        // SAFETY: the caller's promise; no other code uses tile registers.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "2:",
+                "tileloadd tmm4, [{q} + {line}*1]",
+                "tileloadd tmm5, [{q_rest} + {line}*1]",
+                "tileloadd tmm6, [{k} + {line}*1]",
+                "tileloadd tmm7, [{k_rest} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm0, tmm5, tmm6",
+                "tileloadd tmm6, [{k} + {line}*1 + 1024]",
+                "tdpbf16ps tmm0, tmm4, tmm7",
+                "tileloadd tmm7, [{k_rest} + {line}*1 + 1024]",
+                "tdpbf16ps tmm1, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm5, tmm6",
+                "tileloadd tmm6, [{k} + {line}*1 + 2048]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm7, [{k_rest} + {line}*1 + 2048]",
+                "tdpbf16ps tmm2, tmm4, tmm6",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tileloadd tmm6, [{k} + {line}*1 + 3072]",
+                "tdpbf16ps tmm2, tmm4, tmm7",
+                "tileloadd tmm7, [{k_rest} + {line}*1 + 3072]",
+                "tdpbf16ps tmm3, tmm4, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm4, tmm7",
+                "add {q}, 1024",
+                "add {q_rest}, 1024",
+                "add {k}, 4096",
+                "add {k_rest}, 4096",
+                "dec {n}",
+                "jnz 2b",
+                "tilestored [{scores} + {stride}*1], tmm0",
+                "tilestored [{scores} + {stride}*1 + 64], tmm1",
+                "tilestored [{scores} + {stride}*1 + 128], tmm2",
+                "tilestored [{scores} + {stride}*1 + 192], tmm3",
+                q = inout(reg) queries => _,
+                q_rest = inout(reg) queries_rest => _,
+                k = inout(reg) keys => _,
+                k_rest = inout(reg) keys_rest => _,
+                n = inout(reg) steps => _,
+                line = in(reg) 64_usize,
+                scores = in(reg) scores,
+                stride = in(reg) 256_usize,
+                options(nostack),
+            );
+        }
+    }
+
+    /// `results[query][value] += weights[query][position] * values[position][value]` for 16 queries, 64 positions and
+    /// `pairs` times 32 values.
+    ///
+    /// # Safety
+    /// `weights` is two left tiles, `values` two right tiles for every 16 values, `results` 16 rows of f32, `stride` bytes
+    /// apart.
+    #[inline]
+    pub unsafe fn mix(
+        &self,
+        weights: *const u8,
+        values: *const u8,
+        (results, stride): (*mut f32, usize),
+        pairs: usize,
+    ) {
+        debug_assert!(pairs > 0);
+        // SAFETY: the caller's promise; no other code uses tile registers.
+        unsafe {
+            asm!(
+                "tileloadd tmm4, [{w} + {line}*1]",
+                "tileloadd tmm5, [{w} + {line}*1 + 1024]",
+                "2:",
+                "tileloadd tmm0, [{y} + {stride}*1]",
+                "tileloadd tmm6, [{v} + {line}*1]",
+                "tileloadd tmm1, [{y} + {stride}*1 + 64]",
+                "tileloadd tmm7, [{v} + {line}*1 + 2048]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm6, [{v} + {line}*1 + 1024]",
+                "tileloadd tmm7, [{v} + {line}*1 + 3072]",
+                "tdpbf16ps tmm0, tmm5, tmm6",
+                "tdpbf16ps tmm1, tmm5, tmm7",
+                "tilestored [{y} + {stride}*1], tmm0",
+                "tilestored [{y} + {stride}*1 + 64], tmm1",
+                "add {y}, 128",
+                "add {v}, 4096",
+                "dec {n}",
+                "jnz 2b",
+                w = in(reg) weights,
+                v = inout(reg) values => _,
+                y = inout(reg) results => _,
+                n = inout(reg) pairs => _,
+                line = in(reg) 64_usize,
+                stride = in(reg) stride,
+                options(nostack),
+            );
+        }
+    }
+}
+
+impl Drop for Tiles {
+    fn drop(&mut self) {
+        // SAFETY: tiles were configured; nothing in them is needed any more.
+        unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) };
+    }
+}
+
+/// Two registers of f32 as one of bf16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub fn round(low: __m512, high: __m512) -> __m512i {
+    // SAFETY: both are 64 bytes of plain data.
+    unsafe { std::mem::transmute(_mm512_cvtne2ps_pbh(high, low)) }
+}
+
+/// 16 registers of 16 lanes, transposed.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub fn transpose(v: [__m512; 16]) -> [__m512; 16] {
+    // Pairs of rows, then fours: lane 4q + i of `fours[4g + c]` is row 4g + i of column 4q + c.
+    let mut fours = [_mm512_setzero_ps(); 16];
+    for g in 0..4 {
+        let r = &v[4 * g..4 * g + 4];
+        let (a, b) = (_mm512_unpacklo_ps(r[0], r[1]), _mm512_unpackhi_ps(r[0], r[1]));
+        let (c, d) = (_mm512_unpacklo_ps(r[2], r[3]), _mm512_unpackhi_ps(r[2], r[3]));
+        let join = |x, y, high: bool| {
+            let (x, y) = (_mm512_castps_pd(x), _mm512_castps_pd(y));
+            _mm512_castpd_ps(if high { _mm512_unpackhi_pd(x, y) } else { _mm512_unpacklo_pd(x, y) })
+        };
+        fours[4 * g] = join(a, c, false);
+        fours[4 * g + 1] = join(a, c, true);
+        fours[4 * g + 2] = join(b, d, false);
+        fours[4 * g + 3] = join(b, d, true);
+    }
+    let mut out = [_mm512_setzero_ps(); 16];
+    for c in 0..4 {
+        let (p, q, r, s) = (fours[c], fours[4 + c], fours[8 + c], fours[12 + c]);
+        let (pq, rs) = (_mm512_shuffle_f32x4::<0x88>(p, q), _mm512_shuffle_f32x4::<0x88>(r, s));
+        out[c] = _mm512_shuffle_f32x4::<0x88>(pq, rs);
+        out[8 + c] = _mm512_shuffle_f32x4::<0xdd>(pq, rs);
+        let (pq, rs) = (_mm512_shuffle_f32x4::<0xdd>(p, q), _mm512_shuffle_f32x4::<0xdd>(r, s));
+        out[4 + c] = _mm512_shuffle_f32x4::<0x88>(pq, rs);
+        out[12 + c] = _mm512_shuffle_f32x4::<0xdd>(pq, rs);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::Level;
+
+    #[test]
+    fn transposed_lanes_are_in_their_places() {
+        if Level::detect() < Level::Avx512 {
+            println!("skipped: this machine has no AVX-512");
+            return;
+        }
+        let rows: [[f32; 16]; 16] = std::array::from_fn(|r| std::array::from_fn(|c| (16 * r + c) as f32));
+        let mut out = [[0.0_f32; 16]; 16];
+        // SAFETY: the machine has AVX-512; every access is to an array of 16.
+        unsafe {
+            let v = transpose(std::array::from_fn(|r| _mm512_loadu_ps(rows[r].as_ptr())));
+            for (to, v) in out.iter_mut().zip(v) {
+                _mm512_storeu_ps(to.as_mut_ptr(), v);
+            }
+        }
+        for r in 0..16 {
+            for c in 0..16 {
+                assert_eq!(out[c][r], rows[r][c]);
+            }
+        }
+    }
+}
