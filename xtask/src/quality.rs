@@ -10,6 +10,8 @@ use anyhow::{Context, bail};
 
 const MODELS: &[&str] = &["stories-llama", "stories-qwen3", "stories-gemma3"];
 const TYPES: &[&str] = &["q8_0", "q6_k", "q5_k_m", "q5_0", "q4_k_m", "q4_0", "q3_k_m", "q2_k"];
+/// The models were trained on texts of this length and know nothing beyond.
+const CONTEXT: &str = "256";
 /// How much higher our perplexity may be, in percent.
 const TOLERANCE: f64 = 0.5;
 
@@ -53,7 +55,7 @@ fn measure(tools: &Path, types: &[&str], shared: &Path, text: &Path, folder: &Pa
 
 fn perplexity(tools: &Path, model: &PathBuf, text: &Path) -> anyhow::Result<f64> {
     let said = output(
-        Command::new(tools.join("llama-perplexity")).arg("-m").arg(model).arg("-f").arg(text).args(["-c", "512"]),
+        Command::new(tools.join("llama-perplexity")).arg("-m").arg(model).arg("-f").arg(text).args(["-c", CONTEXT]),
     )?;
     // The estimate is the last line; where the tool lost it, the running value of the last chunk is as good.
     let estimate = said.split("PPL = ").nth(1).and_then(|rest| rest.split_whitespace().next());

@@ -268,6 +268,7 @@ fn print_program(out: &mut dyn Write, matches: &ArgMatches, file: &ModelFile, mo
         max_rows: rows,
         max_outputs: 1,
         int8_activations: loading::activations(matches) == Activations::Int8,
+        may_round: false,
         kv: loading::kv(matches),
         output: if model.descriptor.causal { Output::Logits } else { Output::Mean },
     };
