@@ -14,6 +14,7 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/plan", &["akunu-arch", "akunu-dtype", "akunu-formats"]),
     ("crates/cpu", &["akunu-dtype", "akunu-plan"]),
     ("crates/text", &["akunu-formats"]),
+    ("crates/audio", &[]),
     ("crates/testkit", &["akunu-dtype", "akunu-formats"]),
     ("crates/engine", &["akunu-arch", "akunu-cpu", "akunu-dtype", "akunu-formats", "akunu-plan", "akunu-text"]),
     ("crates/cli", &["akunu"]),
@@ -49,6 +50,7 @@ pub(crate) fn dependencies(tree: &Tree, findings: &mut Findings) {
 static FORBID_UNSAFE: &[&str] = &[
     "crates/dtype/src/lib.rs",
     "crates/arch/src/lib.rs",
+    "crates/audio/src/lib.rs",
     "crates/plan/src/lib.rs",
     "crates/text/src/lib.rs",
     "crates/engine/src/lib.rs",

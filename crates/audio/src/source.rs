@@ -1,0 +1,204 @@
+//! A recording as a stream of 16 kHz mono samples: decoded, mixed and resampled packet by packet.
+
+use crate::{Error, Fault, Resampler, SAMPLE_RATE};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use symphonia::core::audio::SampleBuffer;
+use symphonia::core::codecs::{CODEC_TYPE_NULL, Decoder, DecoderOptions};
+use symphonia::core::errors::Error as Decode;
+use symphonia::core::formats::{FormatOptions, FormatReader};
+use symphonia::core::io::{MediaSource, MediaSourceStream};
+use symphonia::core::meta::MetadataOptions;
+use symphonia::core::probe::Hint;
+
+/// Sample rates there are filters for.
+const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
+
+/// An open recording.
+pub struct Source {
+    name: String,
+    format: Box<dyn FormatReader>,
+    decoder: Box<dyn Decoder>,
+    track: u32,
+    rate: Option<u32>,
+    resampler: Resampler,
+    buffer: Option<SampleBuffer<f32>>,
+    mono: Vec<f32>,
+    /// Input samples so far, of one channel.
+    taken: u64,
+    damaged: usize,
+    seconds: Option<f64>,
+    ended: bool,
+}
+
+impl Source {
+    /// Opens a recording; its content decides its format, not its name.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let fail = |fault| Error { name: name.clone(), fault };
+        // Asked first: opening a FIFO would block.
+        let metadata = std::fs::metadata(path).map_err(|e| fail(Fault::Open(e)))?;
+        match metadata.file_type() {
+            t if t.is_dir() => return Err(fail(Fault::NotAFile("a directory"))),
+            t if !t.is_file() => return Err(fail(Fault::NotAFile("a device or a pipe"))),
+            _ if metadata.len() == 0 => return Err(fail(Fault::Empty)),
+            _ => {}
+        }
+        let file = File::open(path).map_err(|e| fail(Fault::Open(e)))?;
+        Self::new(&name, Box::new(file))
+    }
+
+    /// A recording from anything that can be read and, best, sought in.
+    pub fn new(name: &str, media: Box<dyn MediaSource>) -> Result<Self, Error> {
+        let fail = |fault| Error { name: name.to_string(), fault };
+        let stream = MediaSourceStream::new(media, Default::default());
+        let options = FormatOptions { enable_gapless: true, ..FormatOptions::default() };
+        let probe =
+            || symphonia::default::get_probe().format(&Hint::new(), stream, &options, &MetadataOptions::default());
+        let probed = guarded(probe).map_err(|e| {
+            fail(match e {
+                Decode::IoError(e) if e.kind() != io::ErrorKind::UnexpectedEof => Fault::Read(e),
+                Decode::Unsupported(what) if !what.contains("no suitable") => Fault::NotSupported(what.into()),
+                Decode::DecodeError(what) => Fault::Malformed(what.into()),
+                _ => Fault::UnknownFormat,
+            })
+        })?;
+        let format = probed.format;
+        let track = format.tracks().iter().find(|t| t.codec_params.codec != CODEC_TYPE_NULL);
+        let track = track.ok_or_else(|| fail(Fault::NoAudio))?;
+        let parameters = &track.codec_params;
+        if parameters.channels.is_some_and(|c| c.count() == 0) {
+            return Err(fail(Fault::NoAudio));
+        }
+        let make = || symphonia::default::get_codecs().make(parameters, &DecoderOptions::default());
+        let decoder = guarded(make).map_err(|e| {
+            fail(match e {
+                Decode::Unsupported(what) => Fault::NotSupported(format!("this kind of audio ({what})")),
+                _ => Fault::NoAudio,
+            })
+        })?;
+        let rate = parameters.sample_rate;
+        if let Some(rate) = rate.filter(|r| !RATES.contains(r)) {
+            return Err(fail(rate_not_supported(rate)));
+        }
+        let seconds = match (parameters.n_frames, rate) {
+            (Some(frames), Some(rate)) => Some(frames as f64 / f64::from(rate)),
+            _ => None,
+        };
+        let (track, resampler) = (track.id, Resampler::new(rate.unwrap_or(SAMPLE_RATE as u32)));
+        Ok(Self {
+            name: name.to_string(),
+            format,
+            decoder,
+            track,
+            rate,
+            resampler,
+            buffer: None,
+            mono: Vec::new(),
+            taken: 0,
+            damaged: 0,
+            seconds,
+            ended: false,
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How long the recording says it is.
+    pub fn seconds(&self) -> Option<f64> {
+        self.seconds
+    }
+
+    /// Packets that could not be decoded so far.
+    pub fn damaged(&self) -> usize {
+        self.damaged
+    }
+
+    /// Appends the next samples; `false` once the recording has ended.
+    pub fn read(&mut self, out: &mut Vec<f32>) -> Result<bool, Error> {
+        if self.ended {
+            return Ok(false);
+        }
+        let packet = loop {
+            match guarded(|| self.format.next_packet()) {
+                Ok(packet) if packet.track_id() == self.track => break packet,
+                Ok(_) => {}
+                Err(Decode::IoError(e)) if e.kind() != io::ErrorKind::UnexpectedEof => {
+                    return Err(self.fail(Fault::Read(e)));
+                }
+                // A file that was cut off ends like a whole one, with what it has.
+                Err(_) => return self.end(out),
+            }
+        };
+        let decoder = &mut self.decoder;
+        match guarded(move || decoder.decode(&packet)) {
+            Ok(decoded) => {
+                let (spec, capacity) = (*decoded.spec(), decoded.capacity());
+                let fits = |b: &SampleBuffer<f32>| b.capacity() >= decoded.frames() * spec.channels.count();
+                let buffer = match self.buffer.take().filter(fits) {
+                    Some(buffer) => self.buffer.insert(buffer),
+                    None => self.buffer.insert(SampleBuffer::new(capacity as u64, spec)),
+                };
+                buffer.copy_interleaved_ref(decoded);
+                self.take(spec.rate, spec.channels.count(), out)?;
+            }
+            Err(Decode::IoError(e)) if e.kind() != io::ErrorKind::UnexpectedEof => {
+                return Err(self.fail(Fault::Read(e)));
+            }
+            Err(_) => self.damaged += 1,
+        }
+        Ok(true)
+    }
+
+    /// Mixes the packet in `buffer` to one channel and resamples it.
+    fn take(&mut self, rate: u32, channels: usize, out: &mut Vec<f32>) -> Result<(), Error> {
+        let Some(buffer) = self.buffer.as_ref().filter(|_| channels > 0) else { return Ok(()) };
+        match self.rate {
+            Some(from) if from != rate && self.taken > 0 => {
+                return Err(self.fail(Fault::RateChanged { from, to: rate }));
+            }
+            Some(from) if from == rate => {}
+            // Some containers leave the rate to the packets, or have it wrong.
+            _ if RATES.contains(&rate) => {
+                self.rate = Some(rate);
+                self.resampler = Resampler::new(rate);
+            }
+            _ => return Err(self.fail(rate_not_supported(rate))),
+        }
+        self.mono.clear();
+        self.mono.extend(buffer.samples().chunks_exact(channels).map(|c| c.iter().sum::<f32>() / channels as f32));
+        if let Some(at) = self.mono.iter().position(|v| !v.is_finite()) {
+            let seconds = (self.taken + at as u64) as f64 / f64::from(rate);
+            return Err(self.fail(Fault::NotFinite { seconds }));
+        }
+        self.taken += self.mono.len() as u64;
+        self.resampler.push(&self.mono, out);
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<f32>) -> Result<bool, Error> {
+        self.ended = true;
+        if self.taken == 0 {
+            return Err(self.fail(Fault::NoAudio));
+        }
+        self.resampler.finish(out);
+        Ok(false)
+    }
+
+    fn fail(&self, fault: Fault) -> Error {
+        Error { name: self.name.clone(), fault }
+    }
+}
+
+/// A decoder that panics over its input is a decoder that failed.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, Decode>) -> Result<T, Decode> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
+        .unwrap_or(Err(Decode::DecodeError("its decoder could not make sense of it")))
+}
+
+fn rate_not_supported(rate: u32) -> Fault {
+    Fault::NotSupported(format!("a sample rate of {rate} Hz ({} to {} Hz are)", RATES.start(), RATES.end()))
+}

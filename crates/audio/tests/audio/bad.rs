@@ -1,0 +1,81 @@
+use crate::read;
+use crate::wav::{F32, I16, Temporary, tone, wav};
+use akunu_audio::Source;
+use akunu_testkit::fixtures;
+
+#[track_caller]
+fn fails(name: &str, bytes: &[u8], sentence: &str) {
+    let file = Temporary::new(name, bytes);
+    let error = read(&file.0).expect_err("bad audio was read").to_string();
+    assert!(error.contains(sentence), "{name}: {error}");
+    assert!(!error.contains('\n') && error.contains(name), "{name}: {error}");
+}
+
+#[test]
+fn each_bad_recording_is_one_clear_sentence() {
+    fails("empty.wav", b"", "is empty");
+    fails("text.wav", "This is a letter and no recording.\n".repeat(500).as_bytes(), "is not audio in a known format");
+    fails("header.wav", &wav(I16, 16_000, 1, &[]), "has no audio in it");
+    fails("short.wav", &wav(I16, 16_000, 1, &[])[..20], "is not audio in a known format");
+    fails("slow.wav", &wav(I16, 10, 1, &[0.0; 100]), "a sample rate of 10 Hz");
+    fails("zero-rate.wav", &wav(I16, 0, 1, &[0.0; 100]), "is damaged");
+    let mut samples = tone(16_000, 440.0);
+    samples[8000] = f32::NAN;
+    fails("nan.wav", &wav(F32, 16_000, 1, &samples), "a sample that is not a finite number, 0.50 s");
+    samples[8000] = f32::INFINITY;
+    fails("infinite.wav", &wav(F32, 16_000, 1, &samples), "a sample that is not a finite number");
+}
+
+#[test]
+fn a_directory_and_a_missing_file_are_named() {
+    let error = Source::open(&std::env::temp_dir()).err().unwrap().to_string();
+    assert!(error.contains("is a directory, not a regular file"), "{error}");
+    let error = Source::open("no-such-recording.wav".as_ref()).err().unwrap().to_string();
+    assert!(error.contains("no-such-recording.wav: cannot be opened"), "{error}");
+}
+
+#[test]
+fn thirty_two_channels_are_mixed_or_refused_in_a_sentence() {
+    let file = Temporary::new("many.wav", &wav(I16, 16_000, 32, &tone(16_000, 440.0)));
+    match read(&file.0) {
+        Ok(samples) => assert_eq!(samples.len(), 16_000),
+        Err(e) => assert!(e.to_string().contains("of a kind that is not supported"), "{e}"),
+    }
+}
+
+#[test]
+fn a_truncated_recording_gives_what_it_has() {
+    for name in ["tone.mp3", "tone.flac"] {
+        let bytes = std::fs::read(fixtures::path(&format!("audio/{name}"))).unwrap();
+        let file = Temporary::new(name, &bytes[..bytes.len() * 2 / 3]);
+        let samples = read(&file.0).unwrap();
+        assert!((2000..14_000).contains(&samples.len()), "{name}: {} samples", samples.len());
+    }
+}
+
+/// A small generator, so that a failure can be repeated.
+fn next(state: &mut u64) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize
+}
+
+#[test]
+fn damaged_bytes_never_panic() {
+    let mut state = 7;
+    for name in ["tone.mp3", "tone.flac", "tone.ogg", "tone.m4a"] {
+        let whole = std::fs::read(fixtures::path(&format!("audio/{name}"))).unwrap();
+        for round in 0..60 {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + round % 8 {
+                // Headers are where damage does most.
+                let at = next(&mut state) % if round % 2 == 0 { 600 } else { bytes.len() };
+                bytes[at] = next(&mut state) as u8;
+            }
+            bytes.truncate(1 + next(&mut state) % (2 * bytes.len()));
+            let file = Temporary::new(&format!("damaged-{name}"), &bytes);
+            if let Ok(samples) = read(&file.0) {
+                assert!(samples.len() < 64 << 20, "{name} round {round}: {} samples", samples.len());
+            }
+        }
+    }
+}
