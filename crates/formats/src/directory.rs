@@ -49,7 +49,7 @@ fn contents(directory: PathBuf, config: Value, files: Vec<File>) -> Result<Conte
     let tensors = mlx::tensors(&directory.join(CONFIG), &config, &files)?;
     let maps = files.into_iter().map(File::into_bytes).collect();
     let (container, metadata) = (Container::Safetensors, Metadata::Json(config));
-    Ok(Contents { container, metadata, tensors, maps, directory: Some(directory) })
+    Ok(Contents { container, metadata, tensors, maps, directory: Some(directory), tokens: Vec::new() })
 }
 
 /// A file that is there but cannot be looked at is an error, not an absence.

@@ -56,7 +56,7 @@ pub enum Fault {
     Empty,
     #[error("already exists")]
     Exists,
-    #[error("is neither a GGUF file, a safetensors file nor a model directory")]
+    #[error("is neither a GGUF file, a Whisper ggml file, a safetensors file nor a model directory")]
     UnknownContainer,
     #[error("has neither model.safetensors nor model.safetensors.index.json in it")]
     NoWeights,

@@ -15,6 +15,7 @@
 mod cursor;
 mod directory;
 mod error;
+mod ggml;
 pub mod gguf;
 mod json;
 mod map;

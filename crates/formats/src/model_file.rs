@@ -8,7 +8,7 @@ use akunu_dtype::{DType, Planes};
 
 use crate::error::{Error, Fault, Name};
 use crate::map::{Bytes, read_bounded};
-use crate::{directory, gguf};
+use crate::{directory, ggml, gguf};
 
 /// The most tensors a model may have over all its files; a mixture of 384 experts in 61 layers has some 70,000.
 pub(crate) const MAX_TENSORS: u64 = 1 << 17;
@@ -20,6 +20,8 @@ const MAX_SIDE_FILE: u64 = 256 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Container {
     Gguf,
+    /// Whisper's format from before GGUF; its metadata is given GGUF's keys.
+    Ggml,
     Safetensors,
 }
 
@@ -80,6 +82,7 @@ pub struct ModelFile {
     maps: Vec<Bytes>,
     /// Where side files are: the directory of a safetensors model.
     directory: Option<PathBuf>,
+    tokens: Vec<Span>,
 }
 
 /// What a reader found, before the checks that all containers share.
@@ -89,11 +92,13 @@ pub(crate) struct Contents {
     pub tensors: Vec<Tensor>,
     pub maps: Vec<Bytes>,
     pub directory: Option<PathBuf>,
+    /// A vocabulary outside the metadata.
+    pub tokens: Vec<Span>,
 }
 
 impl ModelFile {
-    /// Opens a GGUF file (the first part of a split one opens all), a safetensors file, or a directory with
-    /// `config.json` and safetensors. The content decides, not the name.
+    /// Opens a GGUF file (the first part of a split one opens all), a Whisper ggml file, a safetensors file, or a directory
+    /// with `config.json` and safetensors. The content decides, not the name.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let metadata = fs::metadata(path).map_err(|e| Error::new(path, Fault::Open(e)))?;
         if metadata.is_dir() {
@@ -102,6 +107,8 @@ impl ModelFile {
         let bytes = Bytes::map(path)?;
         let contents = if gguf::is_gguf(path, &bytes)? {
             gguf::open(path, bytes)?
+        } else if ggml::is_ggml(&bytes) {
+            ggml::open(path, bytes)?
         } else if crate::safetensors::is_safetensors(&bytes) {
             directory::open_file(path, bytes)?
         } else {
@@ -121,7 +128,7 @@ impl ModelFile {
     }
 
     fn assemble(path: &Path, contents: Contents) -> Result<Self, Error> {
-        let Contents { container, metadata, tensors, maps, directory } = contents;
+        let Contents { container, metadata, tensors, maps, directory, tokens } = contents;
         let mut by_name = HashMap::with_capacity(tensors.len());
         for (index, tensor) in tensors.iter().enumerate() {
             if by_name.insert(tensor.name.as_str().into(), index).is_some() {
@@ -129,7 +136,7 @@ impl ModelFile {
                 return Err(Error::new(path, fault));
             }
         }
-        Ok(Self { path: path.to_path_buf(), container, metadata, tensors, by_name, maps, directory })
+        Ok(Self { path: path.to_path_buf(), container, metadata, tensors, by_name, maps, directory, tokens })
     }
 
     /// The path it was opened with.
@@ -164,6 +171,11 @@ impl ModelFile {
     fn span(&self, span: Span) -> &[u8] {
         let end = span.offset.saturating_add(span.len);
         self.maps.get(span.file).and_then(|m| m.get(span.offset..end)).unwrap_or_default()
+    }
+
+    /// The bytes of every token by id, where the container has a vocabulary outside its metadata; else none.
+    pub fn tokens(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.tokens.iter().map(|span| self.span(*span))
     }
 
     /// How many files are mapped.

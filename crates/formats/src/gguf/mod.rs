@@ -12,6 +12,7 @@ pub use metadata::Metadata;
 pub use value::{Field, Kind, Value};
 pub use write::{TensorWriter, Writer};
 
+pub(crate) use read::byte_size;
 pub(crate) use split::{open, open_single};
 
 use std::path::Path;
@@ -38,7 +39,7 @@ pub(crate) fn is_gguf(path: &Path, bytes: &[u8]) -> Result<bool, Error> {
     match bytes.get(..4) {
         Some(magic) if magic == MAGIC => Ok(true),
         Some(b"FUGG") => unsupported("a big-endian GGUF file"),
-        Some(b"lmgg" | b"tjgg" | b"algg" | b"fmgg") => unsupported("a ggml file from before GGUF"),
+        Some(b"tjgg" | b"algg" | b"fmgg") => unsupported("a ggml file from before GGUF"),
         _ => Ok(false),
     }
 }

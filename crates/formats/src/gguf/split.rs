@@ -33,6 +33,7 @@ fn contents(part: Part, maps: Vec<Bytes>) -> Contents {
         tensors: part.tensors,
         maps,
         directory: None,
+        tokens: Vec::new(),
     }
 }
 
