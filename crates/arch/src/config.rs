@@ -63,12 +63,17 @@ pub struct ModelConfig {
     pub segments: usize,
     /// Scores that a classification head gives; 0: there is none.
     pub classes: usize,
+    /// Bands of the frames an encoder of sound takes; 0: it takes tokens.
+    pub mels: usize,
+    /// Cross-attention heads that time words: layer and head.
+    pub timing_heads: Vec<(usize, usize)>,
 }
 
 /// Far above any model there is, and far below what could overflow the arithmetic after it.
 const MAX_WIDTH: usize = 1 << 22;
 const MAX_LAYERS: usize = 4096;
 const MAX_CONTEXT: usize = 1 << 27;
+const MAX_MELS: usize = 1024;
 
 pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig, Error> {
     let within = |key: keys::Key, value: usize, max: usize| match value {
@@ -99,7 +104,7 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         Norm::Rms => keys::RMS_EPS,
         Norm::Layer => keys::LAYER_EPS,
     };
-    let eps = reader.float(eps_key)?.ok_or_else(|| reader.missing(eps_key))?;
+    let eps = reader.float(eps_key)?.or(descriptor.default_eps).ok_or_else(|| reader.missing(eps_key))?;
     if reader.flag(keys::PARALLEL_RESIDUAL)? == Some(true) {
         return Err(not_supported(reader, "parallel residual".into()));
     }
@@ -141,7 +146,38 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         head_pooling: pooling::of_head(descriptor, reader)?,
         segments: 0,
         classes: 0,
+        mels: 0,
+        timing_heads: Vec::new(),
     })
+}
+
+/// The numbers of the encoder of sound before a decoder.
+pub fn read_encoder(descriptor: &ArchDescriptor, reader: &Reader, decoder: &ModelConfig) -> Result<ModelConfig, Error> {
+    let reader = &reader.of_encoder();
+    let mut config = read(descriptor, reader)?;
+    config.mels = reader.need(keys::MELS)?;
+    if !(1..=MAX_MELS).contains(&config.mels) {
+        return Err(reader.bad(keys::MELS.gguf, config.mels, &format!("1 to {MAX_MELS} is supported")));
+    }
+    if config.dim != decoder.dim {
+        return Err(reader.bad(keys::DIM.gguf, config.dim, &format!("the decoder's is {}", decoder.dim)));
+    }
+    Ok(config)
+}
+
+/// The heads that time words: as the file lists them, as published for its shape, or all of the upper half.
+pub fn timing_heads(descriptor: &ArchDescriptor, reader: &Reader, c: &ModelConfig) -> Vec<(usize, usize)> {
+    let side = reader.file.side_file("generation_config.json").and_then(Result::ok);
+    let json: Option<serde_json::Value> = side.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let pair = |v: &serde_json::Value| Some((v.get(0)?.as_u64()? as usize, v.get(1)?.as_u64()? as usize));
+    let listed = json.as_ref().and_then(|j| j.get("alignment_heads")?.as_array()?.iter().map(pair).collect());
+    let alike = |t: &&crate::descriptor::Timing| (t.layers, t.dim, t.vocab) == (c.layers.len(), c.dim, c.vocab);
+    let published = || descriptor.timing.iter().find(alike).map(|t| t.heads.to_vec());
+    let there = |heads: &Vec<(usize, usize)>| {
+        !heads.is_empty() && heads.iter().all(|(layer, head)| *layer < c.layers.len() && *head < c.heads)
+    };
+    let upper = || (c.layers.len() / 2..c.layers.len()).flat_map(|l| (0..c.heads).map(move |h| (l, h))).collect();
+    listed.filter(there).or_else(published).filter(there).unwrap_or_else(upper)
 }
 
 /// Encoders whose configuration asks for what the family's row does not have.

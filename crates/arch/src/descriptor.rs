@@ -53,6 +53,17 @@ impl WindowPattern {
     }
 }
 
+/// Which cross-attention heads of a published model follow the speech: they time its words.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// The model, by the decoder's shape.
+    pub layers: usize,
+    pub dim: usize,
+    pub vocab: usize,
+    /// Layer and head.
+    pub heads: &'static [(usize, usize)],
+}
+
 /// One family.
 #[derive(Clone, Copy, Debug)]
 pub struct ArchDescriptor {
@@ -62,7 +73,12 @@ pub struct ArchDescriptor {
     pub hf: &'static [&'static str],
     /// Rows see what stands before them; else the whole text, and there is nothing to generate.
     pub causal: bool,
+    /// The stack whose result this one looks at through cross-attention: it takes frames of sound instead of tokens.
+    pub encoder: Option<&'static ArchDescriptor>,
+    pub timing: &'static [Timing],
     pub norm: Norm,
+    /// Where the file does not name it.
+    pub default_eps: Option<f32>,
     /// Added to norm weights of HF and MLX files; GGUF has it added already.
     pub hf_norm_weight_offset: f32,
     pub activation: Activation,

@@ -19,15 +19,16 @@ macro_rules! keys {
 }
 
 keys! {
-    DIM = "embedding_length", ["hidden_size", "n_embd"];
-    LAYERS = "block_count", ["num_hidden_layers", "n_layer"];
-    FFN = "feed_forward_length", ["intermediate_size", "n_inner"];
-    HEADS = "attention.head_count", ["num_attention_heads", "n_head"];
+    DIM = "embedding_length", ["hidden_size", "n_embd", "d_model"];
+    LAYERS = "block_count", ["decoder_layers", "num_hidden_layers", "n_layer"];
+    FFN = "feed_forward_length", ["decoder_ffn_dim", "intermediate_size", "n_inner"];
+    HEADS = "attention.head_count", ["decoder_attention_heads", "num_attention_heads", "n_head"];
     KV_HEADS = "attention.head_count_kv", ["num_key_value_heads"];
     HEAD_DIM = "attention.key_length", ["head_dim"];
     VALUE_DIM = "attention.value_length", [];
     ROTATED = "rope.dimension_count", [];
-    CONTEXT = "context_length", ["max_position_embeddings", "n_positions"];
+    CONTEXT = "context_length", ["max_target_positions", "max_position_embeddings", "n_positions"];
+    MELS = "mel_count", ["num_mel_bins"];
     VOCAB = "vocab_size", ["vocab_size"];
     RMS_EPS = "attention.layer_norm_rms_epsilon", ["rms_norm_eps"];
     LAYER_EPS = "attention.layer_norm_epsilon", ["layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon"];
@@ -60,11 +61,18 @@ keys! {
 pub struct Reader<'a> {
     pub file: &'a ModelFile,
     prefix: &'static str,
+    /// Reads the encoder's numbers of a model that has a decoder too.
+    encoder: bool,
 }
 
 impl<'a> Reader<'a> {
     pub fn new(file: &'a ModelFile, prefix: &'static str) -> Self {
-        Self { file, prefix }
+        Self { file, prefix, encoder: false }
+    }
+
+    /// The same file's numbers of the encoder before the decoder.
+    pub fn of_encoder(&self) -> Self {
+        Self { encoder: true, ..*self }
     }
 
     pub fn gguf(&self) -> Option<&'a gguf::Metadata> {
@@ -82,13 +90,23 @@ impl<'a> Reader<'a> {
     }
 
     fn gguf_key(&self, key: Key) -> String {
-        format!("{}.{}", self.prefix, key.gguf)
+        let own = format!("{}.encoder.{}", self.prefix, key.gguf);
+        match self.gguf() {
+            Some(m) if self.encoder && m.get(&own).is_some() => own,
+            _ => format!("{}.{}", self.prefix, key.gguf),
+        }
     }
 
     /// A config.json value that is there and not null.
     fn json_value(&self, key: Key) -> Option<(&'static str, &'a Json)> {
         let json = self.json()?;
-        key.hf.iter().find_map(|k| json.get(*k).filter(|v| !v.is_null()).map(|v| (*k, v)))
+        key.hf.iter().find_map(|k| {
+            let value = match self.encoder {
+                true => json.get(k.replace("decoder_", "encoder_").replace("max_target_", "max_source_")),
+                false => json.get(*k),
+            };
+            value.filter(|v| !v.is_null()).map(|v| (*k, v))
+        })
     }
 
     pub fn uint(&self, key: Key) -> Result<Option<usize>, Error> {

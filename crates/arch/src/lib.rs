@@ -27,6 +27,7 @@ pub use weights::{Role, TensorSlice, Weights};
 
 use akunu_dtype::{Planes, PlanesMut};
 use akunu_formats::{Container, Metadata, ModelFile};
+use std::collections::HashSet;
 
 /// A model file, understood: what to compute, and where its weights are.
 pub struct Model {
@@ -37,6 +38,8 @@ pub struct Model {
     pub rope_style: RopeStyle,
     /// Added to every norm weight: some files store the distance from 1.
     pub norm_weight_offset: f32,
+    /// The stack that cross-attention looks at.
+    pub encoder: Option<Box<Model>>,
 }
 
 impl Model {
@@ -44,13 +47,26 @@ impl Model {
         let descriptor = find(file)?;
         let reader = keys::Reader::new(file, descriptor.name);
         let mut config = config::read(descriptor, &reader)?;
-        let weights = weights::resolve(descriptor, &mut config, file)?;
+        let mut claimed = HashSet::new();
+        let weights = weights::resolve(descriptor, &mut config, file, &mut claimed)?;
         rope::fill(descriptor, &reader, &mut config, file, &weights)?;
+        let mut model = Self::of_stack(descriptor, config, weights, file);
+        if let Some(descriptor) = descriptor.encoder {
+            let mut config = config::read_encoder(descriptor, &reader, &model.config)?;
+            let weights = weights::resolve(descriptor, &mut config, file, &mut claimed)?;
+            model.encoder = Some(Box::new(Self::of_stack(descriptor, config, weights, file)));
+            model.config.timing_heads = config::timing_heads(model.descriptor, &reader, &model.config);
+        }
+        weights::nothing_left(descriptor, file, &claimed)?;
+        Ok(model)
+    }
+
+    fn of_stack(descriptor: &'static ArchDescriptor, config: ModelConfig, weights: Weights, file: &ModelFile) -> Model {
         let (rope_style, norm_weight_offset) = match file.container() {
-            Container::Gguf => (descriptor.gguf_rope, 0.0),
+            Container::Gguf | Container::Ggml => (descriptor.gguf_rope, 0.0),
             Container::Safetensors => (RopeStyle::SplitHalf, descriptor.hf_norm_weight_offset),
         };
-        Ok(Model { descriptor, config, weights, rope_style, norm_weight_offset })
+        Model { descriptor, config, weights, rope_style, norm_weight_offset, encoder: None }
     }
 
     /// Rounds what is derived from the configuration (rope frequencies, embedding scale) to the

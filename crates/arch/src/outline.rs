@@ -64,6 +64,9 @@ impl Outline {
         let reader = Reader::new(file, descriptor.name);
         let unsupported =
             |what: &str| Error::NotSupported { path: file.path().into(), what: format!("{what} in a GGUF file") };
+        if descriptor.encoder.is_some() {
+            return Err(unsupported("an encoder with a decoder"));
+        }
         let Some(json) = reader.json() else { return Err(unsupported("the outline of a GGUF file")) };
         let ropes = rope::from_json(descriptor, &reader, config, json)?;
         representable(descriptor, config, &ropes).map_err(unsupported)?;

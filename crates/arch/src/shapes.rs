@@ -126,6 +126,8 @@ impl Shape {
             head_pooling: self.family.head_pooling,
             segments: 0,
             classes: 0,
+            mels: 0,
+            timing_heads: Vec::new(),
         }
     }
 

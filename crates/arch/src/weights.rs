@@ -50,6 +50,21 @@ pub enum Role {
     HeadNorm,
     Classes,
     ClassesBias,
+    /// Convolutions over an encoder's frames, three taps each; the second takes every other position.
+    Conv1,
+    Conv1Bias,
+    Conv2,
+    Conv2Bias,
+    /// Attention of a decoder to what its encoder gave.
+    CrossNorm,
+    CrossNormBias,
+    CrossQ,
+    CrossQBias,
+    CrossK,
+    CrossV,
+    CrossVBias,
+    CrossOut,
+    CrossOutBias,
 }
 
 /// Which rows of a tensor a role takes: files stack weights that are used together.
@@ -138,21 +153,20 @@ fn bare(name: &str) -> &str {
     PREFIXES.iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name)
 }
 
-/// Finds every weight of the family in the file, checks its shape against the configuration, and
-/// refuses a file with tensors that nobody claims: computing without them would be silently wrong.
+/// Finds every weight of the family in the file and checks its shape against the configuration.
 pub fn resolve(
     descriptor: &'static ArchDescriptor,
     config: &mut ModelConfig,
     file: &ModelFile,
+    claimed: &mut HashSet<usize>,
 ) -> Result<Weights, Error> {
     let names = match file.container() {
-        Container::Gguf => descriptor.gguf_names,
+        Container::Gguf | Container::Ggml => descriptor.gguf_names,
         Container::Safetensors => descriptor.hf_names,
     };
     let by_name: HashMap<&str, usize> = file.tensors().iter().enumerate().map(|(i, t)| (bare(&t.name), i)).collect();
     let layers = config.layers.len();
     let mut slices = HashMap::new();
-    let mut claimed = HashSet::new();
     let mut claim = |entry: &Name, layer: Option<usize>| -> Result<(), Error> {
         let name = match layer {
             Some(l) => entry.pattern.replace("{}", &l.to_string()),
@@ -176,6 +190,11 @@ pub fn resolve(
             claim(entry, None)?;
         }
     }
+    Ok(Weights { slices })
+}
+
+/// Refuses a file with tensors that nobody claims: computing without them would be silently wrong.
+pub fn nothing_left(descriptor: &ArchDescriptor, file: &ModelFile, claimed: &HashSet<usize>) -> Result<(), Error> {
     let stray = file.tensors().iter().enumerate().find(|(i, t)| {
         !claimed.contains(i)
             && !IGNORED_SUFFIXES.iter().any(|s| t.name.trim_end_matches(".weight").ends_with(s))
@@ -188,7 +207,7 @@ pub fn resolve(
             architecture: descriptor.name,
         });
     }
-    Ok(Weights { slices })
+    Ok(())
 }
 
 /// The shape of a role's weight; head norms as one per head.
@@ -217,6 +236,14 @@ pub(crate) fn shape(role: Role, c: &ModelConfig) -> Vec<usize> {
         Role::HeadBias | Role::HeadNorm => vec![c.dim],
         Role::Classes => vec![c.classes, c.dim],
         Role::ClassesBias => vec![c.classes],
+        Role::Conv1 => vec![c.dim, c.mels, 3],
+        Role::Conv2 => vec![c.dim, c.dim, 3],
+        Role::Conv1Bias | Role::Conv2Bias | Role::CrossNorm | Role::CrossNormBias | Role::CrossOutBias => vec![c.dim],
+        Role::CrossQ => vec![q, c.dim],
+        Role::CrossK | Role::CrossV => vec![kv, c.dim],
+        Role::CrossQBias => vec![q],
+        Role::CrossVBias => vec![kv],
+        Role::CrossOut => vec![c.dim, q],
     }
 }
 
@@ -276,6 +303,7 @@ fn slice(
             expected,
         });
     }
-    let (rows, cols) = if whole.len() == 2 { (whole[0], whole[1]) } else { (1, whole[0]) };
+    // The taps of a convolution's channel stand together: its weight is a matrix as it lies.
+    let (rows, cols) = if whole.len() > 1 { (whole[0], whole[1..].iter().product()) } else { (1, whole[0]) };
     Ok(TensorSlice { tensor: index, row, rows, cols })
 }

@@ -28,7 +28,11 @@ pub struct Entry {
 
 /// The entries of a bound program, with their costs for `rows` rows behind `depth` positions.
 pub fn entries(program: &Program, bound: &Bound, rows: usize, depth: usize) -> Vec<Entry> {
-    let rows_of = |op: &Op| if op.per == Per::Output { rows.min(program.max_outputs) } else { rows };
+    let rows_of = |op: &Op| match op.per {
+        Per::Row => rows,
+        Per::Output => rows.min(program.max_outputs),
+        Per::Frame => 2 * rows,
+    };
     let entry = |(op, record): (&Op, &akunu::plan::Record)| Entry {
         layer: op.layer,
         op: op.kind.spec().name,
@@ -52,6 +56,8 @@ fn shape(op: &Op, rows: usize) -> String {
         Params::Element(p) => format!("[{rows}, {}]", p.dim),
         Params::Heads(p) => format!("[{rows}, {} + 2 × {}, {}]", p.heads, p.kv_heads, p.head_dim),
         Params::Attention(p) if p.window > 0 => format!("[{rows}, {}, {}] window {}", p.heads, p.head_dim, p.window),
+        Params::Unfold(p) => format!("[{rows}, {}, {}]", p.channels, p.taps),
+        Params::AttentionWeights(p) => format!("[{rows}, {}] head {}", p.positions, p.head),
         Params::Head(p) => format!("[{rows}, {}, {}]", p.heads, p.head_dim),
         Params::Attention(p) => format!("[{rows}, {}, {}]", p.heads, p.head_dim),
         Params::ArgMax(p) => format!("[{rows}, {}]", p.n),

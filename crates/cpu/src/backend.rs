@@ -10,7 +10,7 @@ use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{Params, Use};
 use akunu_plan::program::{Arg, Op, Program, Store};
-use akunu_plan::record::{BARRIER, MAY_ROUND, PER_OUTPUT, Record, X_IS_Q8, Y_IS_Q8, encode_params};
+use akunu_plan::record::{BARRIER, MAY_ROUND, Record, X_IS_Q8, Y_IS_Q8, encode_params, per_flag};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -172,12 +172,10 @@ impl Cpu {
 /// What kernels are chosen by, as the part of a record that is known before it is written.
 fn describe(program: &Program, op: &Op) -> Record {
     let rows = program.capacity(op.per) as u32;
-    let mut record = Record { op: op.kind as u32, rows, params: encode_params(&op.params), ..Record::zeroed() };
+    let (params, flags) = (encode_params(&op.params), per_flag(op.per));
+    let mut record = Record { op: op.kind as u32, rows, params, flags, ..Record::zeroed() };
     if program.may_round {
         record.flags |= MAY_ROUND;
-    }
-    if op.per == akunu_plan::op::Per::Output {
-        record.flags |= PER_OUTPUT;
     }
     for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
         if matches!(arg, Arg::Buffer(id) if program.buffer(*id).store == Store::Q8) {

@@ -68,6 +68,7 @@ impl<'a> Context<'a> {
         match record.per() {
             Per::Row => self.rows,
             Per::Output => self.outputs,
+            Per::Frame => 2 * self.rows,
         }
     }
 

@@ -175,6 +175,28 @@ impl Checker<'_> {
                 }
                 self.kv(at::attention::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), false)
             }
+            OpKind::Unfold => {
+                let p = record.params::<UnfoldParams>();
+                let (channels, taps) = (self.positive("channels", p.channels)?, self.positive("taps", p.taps)?);
+                if !matches!((record.per(), p.stride), (Per::Frame, 1) | (Per::Row, 2)) {
+                    return Err("does not take frames one or two at a time".into());
+                }
+                self.buffer(at::unfold::X, channels, 2 * self.rows)?;
+                let width = channels.checked_mul(taps).ok_or("its rows are too long")?;
+                self.activation(at::unfold::Y, width)
+            }
+            OpKind::AttentionWeights => {
+                let p = record.params::<AttentionWeightsParams>();
+                let a = &p.attention;
+                self.per(Per::Row)?;
+                let width = self.positive("heads", a.heads)? * self.positive("head_dim", a.head_dim)?;
+                if p.head >= a.heads {
+                    return Err("its head is not there".into());
+                }
+                self.activation(at::weights::Q, width)?;
+                self.activation(at::weights::Y, p.at as usize + self.positive("positions", p.positions)?)?;
+                self.kv(at::weights::KV, &a.kv, (a.heads, a.kv_heads, a.head_dim), false)
+            }
             OpKind::ArgMax => {
                 let p = record.params::<ArgMaxParams>();
                 let (n, slices) = (self.positive("n", p.n)?, self.positive("slices", p.slices)?);
@@ -215,6 +237,9 @@ impl Checker<'_> {
         self.per(Per::Row)?;
         let d = self.positive("head_dim", p.head_dim)?;
         self.rotation(d, p.pairs, p.style, at::heads::ANGLES)?;
+        if p.heads > 0 && self.record.args[at::heads::Q].is_none() {
+            return Err("q is missing".into());
+        }
         self.activation(at::heads::Q, p.heads as usize * d)?;
         self.activation(at::heads::K, p.kv_heads as usize * d)?;
         self.activation(at::heads::V, p.kv_heads as usize * d)?;
@@ -266,7 +291,11 @@ impl Checker<'_> {
 
     /// An activation operand with as many rows as the record runs over.
     fn activation(&mut self, slot: usize, width: usize) -> Result<(), String> {
-        let count = if self.record.per() == Per::Row { self.rows } else { self.outputs };
+        let count = match self.record.per() {
+            Per::Row => self.rows,
+            Per::Output => self.outputs,
+            Per::Frame => 2 * self.rows,
+        };
         self.buffer(slot, width, count)
     }
 

@@ -1,6 +1,7 @@
 //! A loaded model: programs bound to kernels, the KV cache, and the steps that run them.
 
 use crate::blocks::Pools;
+use crate::hearing::{self, Hearing};
 use crate::memory::{Footprint, available_memory};
 use crate::sequence::{Copy, Sequence};
 use crate::{Error, embedded};
@@ -76,9 +77,9 @@ pub(crate) const MAX_OUTPUTS: usize = 64;
 pub(crate) const MAX_CHAIN: usize = 64;
 
 /// One program bound for up to `max_rows` rows.
-struct Class {
-    program: Program,
-    ready: Ready,
+pub(crate) struct Class {
+    pub(crate) program: Program,
+    pub(crate) ready: Ready,
 }
 
 /// Which rows of a part give logits.
@@ -106,14 +107,16 @@ pub struct Part<'a> {
 /// A loaded model.
 pub struct Engine {
     file: Arc<ModelFile>,
-    model: Model,
+    pub(crate) model: Model,
     tokenizer: Option<Tokenizer>,
-    cpu: Cpu,
-    memory: Memory,
+    pub(crate) cpu: Cpu,
+    pub(crate) memory: Memory,
     /// Those that decode, by rows, then that of prompts.
     classes: Vec<Class>,
     /// The class of the last step: it knows where the logits are.
     last: usize,
+    /// The programs a model of speech has besides.
+    pub(crate) hearing: Option<Hearing>,
     pools: Pools,
     context: usize,
     copies: Vec<Copy>,
@@ -138,13 +141,14 @@ fn chunk_of(options: &LoadOptions) -> usize {
 fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Vec<Program>, Error> {
     let chunk = chunk_of(options);
     let int8_activations = options.activations == Activations::Int8;
-    let program = |max_rows: usize, may_round: bool| {
-        let max_outputs = max_rows.min(MAX_OUTPUTS);
-        let (kv, output) = (options.kv, Output::Logits);
+    let program = |output: Output, max_rows: usize, may_round: bool| {
+        let (max_outputs, kv) = (max_rows.min(MAX_OUTPUTS), options.kv);
         Ok(build(model, file, BuildOptions { max_rows, max_outputs, int8_activations, may_round, kv, output })?)
     };
-    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| program(rows, false));
-    decoding.into_iter().chain([program(chunk, int8_activations)]).collect()
+    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| program(Output::Logits, rows, false));
+    let prompts = [program(Output::Logits, chunk, int8_activations)];
+    let hearing = hearing::programs(model, chunk).map(|(output, rows)| program(output, rows, int8_activations));
+    decoding.into_iter().chain(prompts).chain(hearing).collect()
 }
 
 fn footprint(file: &ModelFile, programs: &[Program], options: &LoadOptions) -> Footprint {
@@ -194,11 +198,11 @@ impl Engine {
         }
         let groups = &built[0].0.kv_groups;
         let steps = StepLayout {
-            max_rows: chunk.max(BATCH),
+            max_rows: chunk.max(BATCH).max(hearing::positions(&model)),
             max_outputs: MAX_OUTPUTS,
             groups: groups.len(),
             sequences: MAX_SEQUENCES,
-            table_blocks: context.div_ceil(KV_BLOCK) + 1,
+            table_blocks: (context.div_ceil(KV_BLOCK) + 1).max(hearing::positions(&model).div_ceil(KV_BLOCK)),
             max_chain: MAX_CHAIN,
         };
         let pools: Vec<KvPool> = groups
@@ -211,13 +215,14 @@ impl Engine {
         let bounds: Vec<_> = built.iter().map(|(_, bound)| bound).collect();
         let memory =
             Memory::new(MemoryPlan { programs: &bounds, steps, kv: &pools, files }).map_err(akunu_cpu::Error::from)?;
-        let classes = built
+        let mut classes = built
             .into_iter()
             .map(|(program, bound)| {
                 let ready = cpu.ready(bound, program.max_rows, program.max_outputs, &memory)?;
                 Ok(Class { ready, program })
             })
             .collect::<Result<Vec<_>, Error>>()?;
+        let hearing = Hearing::split_off(&mut classes);
         Ok(Engine {
             file,
             model,
@@ -226,6 +231,7 @@ impl Engine {
             memory,
             classes,
             last: 0,
+            hearing,
             pools: Pools::new(pools.iter().map(|p| p.blocks)),
             context,
             copies: Vec::new(),
@@ -281,7 +287,8 @@ impl Engine {
 
     /// An empty sequence in this engine's KV cache.
     pub fn sequence(&self) -> Sequence {
-        Sequence::new(self.pools.clone(), self.windows())
+        let encoded = self.classes[0].program.kv_groups.iter().position(|g| g.encoded.is_some());
+        Sequence::new(self.pools.clone(), self.windows()).hearing(encoded)
     }
 
     /// The bytes of a KV group.
@@ -396,6 +403,9 @@ impl Engine {
                 return Err(Error::Token { token, vocab });
             }
             self.check_room(part.sequence, part.tokens.len() + steps - 1)?;
+            if self.hearing.is_some() && !part.sequence.has_heard() {
+                return Err(Error::NothingHeard);
+            }
         }
         let copies = &mut self.copies;
         let reserved = parts.iter_mut().try_for_each(|p| p.sequence.reserve(p.tokens.len() + steps - 1, copies));
@@ -404,6 +414,11 @@ impl Engine {
         reserved?;
         self.write_steps(parts, rows, outputs);
         Ok(())
+    }
+
+    /// As [`Self::prepare`], for the program that times words.
+    pub(crate) fn prepare_timing(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<(), Error> {
+        self.prepare(&mut [Part { sequence, tokens, outputs: Outputs::None, prompt: true }], 1)
     }
 
     fn class_for(&self, rows: usize, outputs: usize, parts: &[Part<'_>]) -> Result<usize, Error> {
@@ -417,6 +432,7 @@ impl Engine {
 
     fn write_steps(&mut self, parts: &[Part<'_>], rows: usize, outputs: usize) {
         let groups = self.classes[0].program.kv_groups.len();
+        let heard = self.heard() as u32;
         let mut vars = self.memory.step_vars();
         let header = vars.header_mut();
         (header.rows, header.outputs, header.emitted_steps) = (rows as u32, outputs as u32, 0);
@@ -429,7 +445,7 @@ impl Engine {
             let first = part.sequence.len();
             for (i, &token) in part.tokens.iter().enumerate() {
                 vars.rows_mut()[row + i] =
-                    RowVars { token, position: (first + i) as u32, sequence: slot as u32, ..RowVars::default() };
+                    RowVars { token, position: (first + i) as u32, sequence: slot as u32, length: heard, ..RowVars::default() };
             }
             row += part.tokens.len();
             let wanted = part.outputs();

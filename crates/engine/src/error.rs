@@ -28,6 +28,26 @@ pub enum Error {
     Token { token: u32, vocab: usize },
     #[error("a step of {rows} rows and {outputs} outputs: at most {max_rows} and {max_outputs} fit")]
     StepTooLarge { rows: usize, outputs: usize, max_rows: usize, max_outputs: usize },
+    #[error(transparent)]
+    Audio(#[from] akunu_audio::Error),
+    #[error("a vocabulary of {vocab} tokens is not that of a model of speech")]
+    NotSpeech { vocab: usize },
+    #[error("{name:?} is not a language that the model knows; give a code such as en or de, or its English name")]
+    Language { name: String },
+    #[error("the model knows English only, not {name:?}")]
+    EnglishOnly { name: String },
+    #[error("the model knows English only and cannot translate")]
+    CannotTranslate,
+    #[error("at least one temperature is needed")]
+    NoTemperature,
+    #[error("the sequence has heard nothing yet")]
+    NothingHeard,
+    #[error("the model does not hear: speech needs a model such as Whisper")]
+    CannotHear,
+    #[error(
+        "{values} values are not frames of sound that an empty sequence can hear: up to {frames} frames of {bands} bands"
+    )]
+    Frames { values: usize, frames: usize, bands: usize },
     #[error("the prompt is empty")]
     EmptyPrompt,
     #[error("{path}: the model has no tokenizer; give token ids instead of text")]

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use akunu_formats::ModelFile;
+use akunu_plan::program::KvGroup;
 use akunu_plan::{KV_BLOCK, Program};
 
 /// Bytes that a loaded model needs.
@@ -25,8 +26,7 @@ impl Needs {
 pub struct Footprint {
     weights: u64,
     scratch: u64,
-    /// By KV group: its window, and the bytes of a block of positions.
-    groups: Vec<(Option<usize>, usize)>,
+    groups: Vec<KvGroup>,
     /// Positions of a sequence that a window is written ahead by.
     ahead: usize,
     sequences: usize,
@@ -48,7 +48,7 @@ impl Footprint {
         Footprint {
             weights: file.tensors().iter().map(bytes).sum(),
             scratch: (arena + constants) as u64,
-            groups: groups.iter().map(|g| (g.window, g.block_bytes)).collect(),
+            groups: groups.to_vec(),
             ahead,
             sequences,
             extra,
@@ -57,19 +57,22 @@ impl Footprint {
 
     /// By KV group: the blocks that sequences of up to `context` positions need.
     pub(crate) fn blocks(&self, context: usize) -> Vec<usize> {
-        let blocks = |window: Option<usize>| {
+        let blocks = |group: &KvGroup| {
+            // Two recordings: the next one is heard while the one before it is still held.
+            if let Some(positions) = group.encoded {
+                return 2 * positions.div_ceil(KV_BLOCK);
+            }
             // A window's blocks, those of the chunk being written, and the partly seen ones at both ends.
-            let positions = window.map_or(context, |w| context.min(w + self.ahead + KV_BLOCK));
+            let positions = group.window.map_or(context, |w| context.min(w + self.ahead + KV_BLOCK));
             let each = positions.div_ceil(KV_BLOCK).saturating_add(1);
             each.saturating_mul(self.sequences).saturating_add(self.extra / KV_BLOCK)
         };
-        self.groups.iter().map(|(window, _)| blocks(*window)).collect()
+        self.groups.iter().map(blocks).collect()
     }
 
     pub fn needs(&self, context: usize) -> Needs {
         let blocks = self.blocks(context);
-        let kv =
-            |((_, bytes), blocks): (&(Option<usize>, usize), &usize)| (*bytes as u64).saturating_mul(*blocks as u64);
+        let kv = |(group, blocks): (&KvGroup, &usize)| (group.block_bytes as u64).saturating_mul(*blocks as u64);
         let kv = self.groups.iter().zip(&blocks).map(kv).fold(0, u64::saturating_add);
         Needs { weights: self.weights, kv, scratch: self.scratch }
     }

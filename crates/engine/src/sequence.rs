@@ -15,12 +15,20 @@ pub struct Sequence {
     /// By group: the block of every `KV_BLOCK` positions; `NO_BLOCK` where the window has left it.
     tables: Vec<Vec<u32>>,
     windows: Vec<Option<usize>>,
+    /// The group that an encoder fills, all at once.
+    encoded: Option<usize>,
     len: usize,
 }
 
 impl Sequence {
     pub(crate) fn new(pools: Pools, windows: Vec<Option<usize>>) -> Self {
-        Self { tables: vec![Vec::new(); windows.len()], pools, windows, len: 0 }
+        Self { tables: vec![Vec::new(); windows.len()], pools, windows, encoded: None, len: 0 }
+    }
+
+    /// The same, with a group that an encoder fills.
+    pub(crate) fn hearing(mut self, encoded: Option<usize>) -> Self {
+        self.encoded = encoded;
+        self
     }
 
     /// Positions stored.
@@ -43,6 +51,7 @@ impl Sequence {
             pools: self.pools.clone(),
             tables: self.tables.clone(),
             windows: self.windows.clone(),
+            encoded: self.encoded,
             len: self.len,
         }
     }
@@ -54,7 +63,11 @@ impl Sequence {
             return None;
         }
         // The next row, at `len`, sees back to `len - window + 1`.
-        for (table, window) in self.tables.iter().zip(&self.windows) {
+        let encoded = self.encoded;
+        for (group, (table, window)) in self.tables.iter().zip(&self.windows).enumerate() {
+            if Some(group) == encoded {
+                continue;
+            }
             let first = window.map_or(0, |w| (len + 1).saturating_sub(w)) / KV_BLOCK;
             let needed = first.min(table.len())..len.div_ceil(KV_BLOCK).min(table.len());
             if table[needed].contains(&NO_BLOCK) {
@@ -62,7 +75,10 @@ impl Sequence {
             }
         }
         self.pools.with(|pools| {
-            for (pool, table) in pools.iter_mut().zip(&mut self.tables) {
+            for (group, (pool, table)) in pools.iter_mut().zip(&mut self.tables).enumerate() {
+                if Some(group) == encoded {
+                    continue;
+                }
                 for block in table.drain(len.div_ceil(KV_BLOCK).min(table.len())..) {
                     if block != NO_BLOCK {
                         pool.release(block);
@@ -131,9 +147,12 @@ impl Sequence {
     pub(crate) fn reserve(&mut self, rows: usize, copies: &mut Vec<Copy>) -> Result<(), Error> {
         let end = (self.len + rows).div_ceil(KV_BLOCK);
         let written = self.len / KV_BLOCK;
-        let Sequence { pools, tables, windows, len } = self;
+        let Sequence { pools, tables, windows, encoded, len } = self;
         pools.with(|pools| {
             for (group, ((pool, table), window)) in pools.iter_mut().zip(tables).zip(windows).enumerate() {
+                if Some(group) == *encoded {
+                    continue;
+                }
                 if let Some(window) = *window {
                     let unseen = (*len + 1).saturating_sub(window) / KV_BLOCK;
                     for block in table.iter_mut().take(unseen).rev().take_while(|b| **b != NO_BLOCK) {
@@ -151,6 +170,27 @@ impl Sequence {
             }
             Ok(())
         })
+    }
+}
+
+impl Sequence {
+    /// Takes new blocks for what an encoder is about to write; whatever was heard before is let go.
+    pub(crate) fn reserve_encoded(&mut self, blocks: usize) -> Result<(), Error> {
+        let Some(group) = self.encoded else { return Ok(()) };
+        let table = &mut self.tables[group];
+        self.pools.with(|pools| {
+            let pool = &mut pools[group];
+            table.drain(..).for_each(|block| pool.release(block));
+            for _ in 0..blocks {
+                table.push(pool.take().ok_or(Error::KvFull { blocks: pool.blocks() })?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether there is something that was heard.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.encoded.is_some_and(|group| !self.tables[group].is_empty())
     }
 }
 
@@ -211,6 +251,26 @@ mod tests {
         assert_eq!(sequence.len(), 8 * KV_BLOCK);
         assert_eq!(sequence.truncate(8 * KV_BLOCK - 1), Some(()));
         assert_eq!(sequence.truncate(9999), None);
+    }
+
+    #[test]
+    fn what_was_heard_is_shared_by_forks_and_outlives_truncation() {
+        let pools = Pools::new([8, 6]);
+        let mut first = Sequence::new(pools.clone(), vec![None, None]).hearing(Some(1));
+        assert!(!first.has_heard());
+        first.reserve_encoded(3).unwrap();
+        first.reserve(10, &mut Vec::new()).unwrap();
+        first.set_len(10);
+        let mut second = first.fork();
+        assert_eq!(second.truncate(0), Some(()));
+        assert_eq!(second.table(1), first.table(1));
+        assert_eq!(free(&pools), [7, 3]);
+        second.reserve_encoded(3).unwrap();
+        assert_eq!(free(&pools), [7, 0]);
+        assert!(second.reserve_encoded(4).is_err());
+        drop(second);
+        drop(first);
+        assert_eq!(free(&pools), [8, 6]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `bind`: a program and a backend's choice of kernels to the flat array of records.
 
-use crate::op::{Holds, MAX_SLOTS, Per, Use};
+use crate::op::{Holds, MAX_SLOTS, Use};
 use crate::program::{Arg, Op, Program, Store};
-use crate::record::{Addr, BARRIER, MAY_ROUND, PER_OUTPUT, Record, Region, X_IS_Q8, Y_IS_Q8, encode_params};
+use crate::record::{Addr, BARRIER, MAY_ROUND, Record, Region, X_IS_Q8, Y_IS_Q8, encode_params, per_flag};
 
 /// A backend's choice for one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     let mut args = [Addr::NONE; MAX_SLOTS];
     let mut strides = [0; MAX_SLOTS];
     let mut planes = [Addr::NONE; 4];
-    let mut flags = if op.per == Per::Output { PER_OUTPUT } else { 0 };
+    let mut flags = per_flag(op.per);
     if program.may_round {
         flags |= MAY_ROUND;
     }

@@ -59,6 +59,12 @@ impl Program {
             Params::Norm(p) => rows * 4 * u64::from(p.dim),
             Params::Element(p) => rows * 2 * u64::from(p.dim),
             Params::RopeAngles(p) => rows * 2 * u64::from(p.pairs),
+            Params::Unfold(_) => 0,
+            Params::AttentionWeights(p) => {
+                let a = p.attention;
+                bytes += u64::from(p.positions) * u64::from(a.kv.row_bytes);
+                rows * 2 * u64::from(a.head_dim) * u64::from(p.positions)
+            }
             Params::ArgMax(p) => rows * u64::from(p.n),
         };
         Cost { bytes, flops }

@@ -58,7 +58,12 @@ pub fn diff(
         for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
             let (Arg::Buffer(id), Use::Write | Use::ReadWrite) = (arg, slot.used) else { continue };
             let buffer = program.buffer(*id);
-            let count = buffer.width * if buffer.per == Per::Row { rows } else { outputs };
+            let count = buffer.width
+                * match buffer.per {
+                    Per::Row => rows,
+                    Per::Output => outputs,
+                    Per::Frame => 2 * rows,
+                };
             let relative = relative(&a.read(*id)[..count], &b.read(*id)[..count]);
             if relative.is_nan() || relative > tolerance {
                 let op_name = op.kind.spec().name;

@@ -25,7 +25,7 @@ pub enum OpKind {
     GatedActivation,
     /// `y = a + scale * b`
     Add,
-    /// `q, k = rope(norm(q), norm(k))` per head; `k, v` go into the KV cache, `q` stays in place
+    /// `q, k = rope(norm(q), norm(k))` per head; `k, v` go into the KV cache, `q` stays in place where there is one
     HeadNormRopeKvWrite,
     /// `x = rope(norm(x))` per head, in place
     HeadNormRope,
@@ -36,6 +36,11 @@ pub enum OpKind {
     GatherRows,
     /// `y[o] =` mean of `x` over the rows of the sequence that `output_row(o)` belongs to
     MeanRows,
+    /// `y[r][c * taps + t] = x[r * stride + t - taps / 2][c]`, zero outside: the frames that a convolution's weight, as a
+    /// matrix, multiplies for one of its results
+    Unfold,
+    /// `y[r][at..at + positions] = softmax(scale * q · Kᵀ)` of one head, over the positions of the KV cache the row sees
+    AttentionWeights,
     /// `y[o][c] = (max, index of max)` over the `c`-th slice of `x[o]`; ties to the lower index
     ArgMax,
     /// Takes the arg-max of every output row as that row's next token and moves it one position on
@@ -50,6 +55,8 @@ pub enum Per {
     Row,
     /// The step's output rows (logits coming out).
     Output,
+    /// The step's input frames: two for every row.
+    Frame,
 }
 
 /// How an operand is used.
@@ -102,84 +109,7 @@ const fn optional(name: &'static str, holds: Holds, used: Use) -> Slot {
     Slot { name, holds, used, required: false }
 }
 
-/// Operand slots by op, as indices into `Op::args` and `Record::args`.
-pub mod slots {
-    pub mod embed {
-        pub const TABLE: usize = 0;
-        pub const Y: usize = 1;
-    }
-    pub mod rope_angles {
-        pub const FREQUENCIES: usize = 0;
-        pub const Y: usize = 1;
-    }
-    pub mod norm {
-        pub const X: usize = 0;
-        pub const Y: usize = 1;
-        pub const WEIGHT: usize = 2;
-        pub const BIAS: usize = 3;
-        pub const RESIDUAL: usize = 4;
-    }
-    pub mod quantize {
-        pub const X: usize = 0;
-        pub const Y: usize = 1;
-    }
-    pub mod matmul {
-        pub const X: usize = 0;
-        pub const Y: usize = 1;
-        pub const W: usize = 2;
-        pub const BIAS: usize = 3;
-        pub const RESIDUAL: usize = 4;
-    }
-    pub mod gated {
-        pub const X: usize = 0;
-        pub const Y: usize = 1;
-        pub const W: usize = 2;
-        pub const U: usize = 3;
-    }
-    pub mod gated_activation {
-        pub const X: usize = 0;
-        pub const Y: usize = 1;
-        pub const U: usize = 2;
-    }
-    pub mod add {
-        pub const A: usize = 0;
-        pub const Y: usize = 1;
-        pub const B: usize = 2;
-    }
-    pub mod heads {
-        pub const Q: usize = 0;
-        pub const K: usize = 1;
-        pub const V: usize = 2;
-        pub const ANGLES: usize = 3;
-        pub const Q_NORM: usize = 4;
-        pub const K_NORM: usize = 5;
-        pub const KV: usize = 6;
-    }
-    pub mod head {
-        pub const X: usize = 0;
-        pub const ANGLES: usize = 1;
-        pub const NORM: usize = 2;
-    }
-    pub mod attention {
-        pub const Q: usize = 0;
-        pub const Y: usize = 1;
-        pub const KV: usize = 2;
-        pub const K: usize = 3;
-        pub const V: usize = 4;
-    }
-    /// `GatherRows` and `MeanRows`.
-    pub mod gather {
-        pub const X: usize = 0;
-        pub const Y: usize = 1;
-    }
-    pub mod argmax {
-        pub const X: usize = 0;
-        pub const Y: usize = 1;
-    }
-    pub mod advance {
-        pub const X: usize = 0;
-    }
-}
+pub mod slots;
 
 use Holds::*;
 use Use::*;
@@ -239,7 +169,7 @@ pub static OPS: &[OpSpec] = &[
         kind: OpKind::HeadNormRopeKvWrite,
         name: "head_norm_rope_kv_write",
         slots: &[
-            slot("q", F32, ReadWrite),
+            optional("q", F32, ReadWrite),
             slot("k", F32, Read),
             slot("v", F32, Read),
             optional("angles", F32, Read),
@@ -266,6 +196,12 @@ pub static OPS: &[OpSpec] = &[
     },
     OpSpec { kind: OpKind::GatherRows, name: "gather_rows", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
     OpSpec { kind: OpKind::MeanRows, name: "mean_rows", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec { kind: OpKind::Unfold, name: "unfold", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec {
+        kind: OpKind::AttentionWeights,
+        name: "attention_weights",
+        slots: &[slot("q", F32, Read), slot("y", F32, Write), slot("kv", Kv, Read)],
+    },
     OpSpec { kind: OpKind::ArgMax, name: "argmax", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
     OpSpec { kind: OpKind::Advance, name: "advance", slots: &[slot("x", F32, Read)] },
 ];
@@ -440,6 +376,24 @@ pub struct AttentionParams {
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
+pub struct UnfoldParams {
+    pub channels: u32,
+    pub taps: u32,
+    pub stride: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct AttentionWeightsParams {
+    pub attention: AttentionParams,
+    pub head: u32,
+    pub positions: u32,
+    /// First value of the result in its row.
+    pub at: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
 pub struct ArgMaxParams {
     pub n: u32,
     pub slices: u32,
@@ -456,6 +410,8 @@ pub enum Params {
     Heads(HeadsParams),
     Head(HeadParams),
     Attention(AttentionParams),
+    Unfold(UnfoldParams),
+    AttentionWeights(AttentionWeightsParams),
     ArgMax(ArgMaxParams),
 }
 

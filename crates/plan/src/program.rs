@@ -105,6 +105,8 @@ pub struct KvGroup {
     pub layers: usize,
     /// Bytes of one block: `KV_BLOCK` positions of every layer of the group.
     pub block_bytes: usize,
+    /// Positions an encoder writes all at once, for cross-attention; `None`: those of the sequence, as it grows.
+    pub encoded: Option<usize>,
 }
 
 /// What a step computes, for up to `max_rows` rows and `max_outputs` rows of logits.
@@ -119,6 +121,8 @@ pub struct Program {
     pub constants: Vec<f32>,
     pub kv_groups: Vec<KvGroup>,
     pub ops: Vec<Op>,
+    /// What is filled before the step, `[frames][bands]`, where a model takes frames instead of tokens.
+    pub input: Option<BufferId>,
     /// Where the result is: logits `[outputs][vocab]`, or what else the program was built for.
     pub logits: BufferId,
     /// Bytes of the arena; written by the memory plan.
@@ -143,6 +147,7 @@ impl Program {
         match per {
             Per::Row => self.max_rows,
             Per::Output => self.max_outputs,
+            Per::Frame => 2 * self.max_rows,
         }
     }
 }

@@ -82,6 +82,8 @@ pub const PER_OUTPUT: u32 = 4;
 pub const BARRIER: u32 = 8;
 /// `Record::flags`: a product may round its operands, to bf16 or to int8 blocks.
 pub const MAY_ROUND: u32 = 16;
+/// `Record::flags`: the row count is the step's input frames.
+pub const PER_FRAME: u32 = 32;
 
 /// One dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -118,12 +120,25 @@ impl Record {
     }
 
     pub fn per(&self) -> Per {
-        if self.flags & PER_OUTPUT != 0 { Per::Output } else { Per::Row }
+        match self.flags & (PER_OUTPUT | PER_FRAME) {
+            0 => Per::Row,
+            PER_FRAME => Per::Frame,
+            _ => Per::Output,
+        }
     }
 
     /// The parameters as the struct of its op.
     pub fn params<T: Pod>(&self) -> &T {
         bytemuck::from_bytes(&bytemuck::cast_slice(&self.params)[..size_of::<T>()])
+    }
+}
+
+/// The flag of what an op's rows are.
+pub fn per_flag(per: Per) -> u32 {
+    match per {
+        Per::Row => 0,
+        Per::Output => PER_OUTPUT,
+        Per::Frame => PER_FRAME,
     }
 }
 
@@ -144,6 +159,8 @@ pub fn encode_params(params: &Params) -> [u32; PARAM_WORDS] {
         Params::Heads(p) => words(p),
         Params::Head(p) => words(p),
         Params::Attention(p) => words(p),
+        Params::Unfold(p) => words(p),
+        Params::AttentionWeights(p) => words(p),
         Params::ArgMax(p) => words(p),
     }
 }

@@ -54,6 +54,19 @@ impl<'a> Reference<'a> {
         &self.buffers[id.0 as usize]
     }
 
+    /// `[frames][bands]` that the step starts from; empty where it starts from tokens.
+    pub fn input_mut(&mut self) -> &mut [f32] {
+        match self.program.input {
+            Some(id) => &mut self.buffers[id.0 as usize],
+            None => &mut [],
+        }
+    }
+
+    /// Goes on after what another executor wrote into its KV cache.
+    pub fn take_cache(&mut self, from: &Reference<'_>) {
+        self.kv.extend(from.kv.iter().map(|(key, block)| (*key, block.clone())));
+    }
+
     /// One step: every op once.
     pub fn run(&mut self) {
         (0..self.program.ops.len()).for_each(|i| self.run_op(i));
@@ -67,6 +80,7 @@ impl<'a> Reference<'a> {
         let count = match op.per {
             Per::Row => rows.len(),
             Per::Output => outputs.len(),
+            Per::Frame => 2 * rows.len(),
         };
         for r in 0..count {
             self.run_row(op, r, &rows, &outputs);
@@ -222,6 +236,25 @@ impl<'a> Reference<'a> {
                 let values: Vec<f32> = sums.iter().map(|s| (s / f64::from(rows[row].length)) as f32).collect();
                 self.set(op, slots::gather::Y, r, &values);
             }
+            (OpKind::Unfold, Params::Unfold(p)) => {
+                use slots::unfold::*;
+                let frames = 2 * rows.len();
+                let (channels, taps) = (p.channels as usize, p.taps as usize);
+                let mut values = vec![0.0; channels * taps];
+                for t in 0..taps {
+                    let frame = (r * p.stride as usize + t).checked_sub(taps / 2).filter(|f| *f < frames);
+                    let Some(frame) = frame else { continue };
+                    let x = self.row(op, X, frame);
+                    (0..channels).for_each(|c| values[c * taps + t] = x[c]);
+                }
+                self.set(op, Y, r, &values);
+            }
+            (OpKind::AttentionWeights, Params::AttentionWeights(p)) => {
+                let weights = self.weights_of(op, &p, r, rows[r]);
+                let id = buffer_of(op, slots::weights::Y);
+                let at = r * self.program.buffers[id].width + p.at as usize;
+                self.buffers[id][at..at + weights.len()].copy_from_slice(&weights);
+            }
             (OpKind::ArgMax, Params::ArgMax(_)) => {
                 let values: Vec<f32> = self
                     .row(op, slots::argmax::X, r)
@@ -264,10 +297,12 @@ impl<'a> Reference<'a> {
         use slots::heads::*;
         let d = p.head_dim as usize;
         let head = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
-        let q = self.turned(op, [Q, Q_NORM, ANGLES], r, head);
+        let q = (op.args[Q] != Arg::None).then(|| self.turned(op, [Q, Q_NORM, ANGLES], r, head));
         let k = self.turned(op, [K, K_NORM, ANGLES], r, head);
         let v = self.row(op, V, r);
-        self.set(op, Q, r, &q);
+        if let Some(q) = q {
+            self.set(op, Q, r, &q);
+        }
         let position = row.position as usize;
         let block =
             StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize)[position / KV_BLOCK];
@@ -282,6 +317,28 @@ impl<'a> Reference<'a> {
                 store[at..at + d].copy_from_slice(values);
             }
         }
+    }
+
+    /// What one head of a row gives to every position; nothing to those it does not see.
+    fn weights_of(&mut self, op: &Op, p: &AttentionWeightsParams, r: usize, row: RowVars) -> Vec<f32> {
+        let a = p.attention;
+        let (d, positions) = (a.head_dim as usize, p.positions as usize);
+        let q = self.row(op, slots::weights::Q, r)[p.head as usize * d..][..d].to_vec();
+        let kv_head = (p.head / (a.heads / a.kv_heads)) as usize;
+        let table = StepVars::new(&mut self.steps).table(a.kv.group as usize, row.sequence as usize).to_vec();
+        let (first, last) = seen(&a, row);
+        let scores: Vec<f32> = (first..=last.min(positions - 1))
+            .map(|position| {
+                let block = &self.kv[&(a.kv.group, table[position / KV_BLOCK], a.kv.layer_offset)];
+                let at = kv_head * d * KV_BLOCK + position % KV_BLOCK * d;
+                dot(&q, &block[at..at + d]) * a.scale
+            })
+            .collect();
+        let weights = exponentials(&scores);
+        let total: f64 = weights.iter().sum();
+        let mut out = vec![0.0; positions];
+        out[first..].iter_mut().zip(weights).for_each(|(o, w)| *o = (w / total) as f32);
+        out
     }
 
     fn attend(&mut self, op: &Op, p: &AttentionParams, r: usize, row: RowVars) -> Vec<f32> {
@@ -313,8 +370,7 @@ impl<'a> Reference<'a> {
                     if p.soft_cap != 0.0 { (s / p.soft_cap).tanh() * p.soft_cap } else { s }
                 })
                 .collect();
-            let peak = scores.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
-            let weights: Vec<f64> = scores.iter().map(|s| f64::from(s - peak).exp()).collect();
+            let weights = exponentials(&scores);
             let total: f64 = weights.iter().sum();
             let mut mixed = vec![0.0f64; d];
             for (weight, position) in weights.iter().zip(first..=last) {
@@ -326,6 +382,12 @@ impl<'a> Reference<'a> {
         }
         out
     }
+}
+
+/// `e^(s - max)` of every score.
+fn exponentials(scores: &[f32]) -> Vec<f64> {
+    let peak = scores.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
+    scores.iter().map(|s| f64::from(s - peak).exp()).collect()
 }
 
 /// The first and the last position a row sees.

@@ -16,12 +16,19 @@ pub struct Invalid {
 
 pub fn verify(program: &Program) -> Result<(), Invalid> {
     let mut written = vec![false; program.buffers.len()];
+    if let Some(input) = program.input {
+        *written.get_mut(input.0 as usize).ok_or_else(|| no_input("does not exist"))? = true;
+    }
     for (index, op) in program.ops.iter().enumerate() {
         let fault = |what: String| Invalid { index, op: op.kind.spec().name, what };
         check_slots(program, op, &mut written).map_err(fault)?;
         check_shapes(program, op).map_err(fault)?;
     }
     check_places(program)
+}
+
+fn no_input(what: &str) -> Invalid {
+    Invalid { index: 0, op: "input", what: format!("the program's input {what}") }
 }
 
 fn check_slots(program: &Program, op: &Op, written: &mut [bool]) -> Result<(), String> {
@@ -140,6 +147,9 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             if 2 * p.pairs > p.head_dim || !p.heads.is_multiple_of(p.kv_heads) {
                 return Err("its head counts do not fit together".into());
             }
+            if (p.heads == 0) != (op.args[Q] == Arg::None) {
+                return Err("it has queries without heads, or heads without queries".into());
+            }
             let (q, kv) = (p.heads as usize * d, p.kv_heads as usize * d);
             widths(&[(Q, q), (K, kv), (V, kv), (Q_NORM, d), (K_NORM, d), (ANGLES, 2 * p.pairs as usize)])
         }
@@ -168,6 +178,25 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             }
             widths(&[(Q, q), (Y, q), (K, kv), (V, kv)])
         }
+        (OpKind::Unfold, Params::Unfold(p)) => {
+            use slots::unfold::*;
+            let frames = matches!(op.args[X], Arg::Buffer(id) if program.buffer(id).per == Per::Frame);
+            if !frames || p.taps == 0 || !matches!((op.per, p.stride), (Per::Frame, 1) | (Per::Row, 2)) {
+                return Err("it does not take frames one or two at a time".into());
+            }
+            widths(&[(X, p.channels as usize), (Y, p.channels as usize * p.taps as usize)])
+        }
+        (OpKind::AttentionWeights, Params::AttentionWeights(p)) => {
+            use slots::weights::*;
+            let a = p.attention;
+            if p.head >= a.heads || a.kv_heads == 0 || !a.heads.is_multiple_of(a.kv_heads) {
+                return Err("its head counts do not fit together".into());
+            }
+            if p.at as usize + p.positions as usize > width(Y) {
+                return Err("its result does not fit its row".into());
+            }
+            same(Q, a.heads as usize * a.head_dim as usize)
+        }
         (OpKind::ArgMax, Params::ArgMax(p)) => {
             widths(&[(slots::argmax::X, p.n as usize), (slots::argmax::Y, 2 * p.slices as usize)])
         }
@@ -183,7 +212,10 @@ fn check_places(program: &Program) -> Result<(), Invalid> {
         (b.offset, b.offset + program.capacity(b.per) * b.stride())
     };
     // Which buffer's value each live range holds: replay the writes, and see that reads find theirs.
-    let mut holders: Vec<BufferId> = Vec::new();
+    let mut holders: Vec<BufferId> = program.input.into_iter().collect();
+    if holders.iter().any(|id| range(*id).1 > program.arena_bytes) {
+        return Err(no_input("lies outside the arena"));
+    }
     for (index, op) in program.ops.iter().enumerate() {
         let fault = |what: String| Invalid { index, op: op.kind.spec().name, what };
         for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {

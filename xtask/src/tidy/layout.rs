@@ -16,7 +16,10 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/text", &["akunu-formats"]),
     ("crates/audio", &[]),
     ("crates/testkit", &["akunu-dtype", "akunu-formats"]),
-    ("crates/engine", &["akunu-arch", "akunu-cpu", "akunu-dtype", "akunu-formats", "akunu-plan", "akunu-text"]),
+    (
+        "crates/engine",
+        &["akunu-arch", "akunu-audio", "akunu-cpu", "akunu-dtype", "akunu-formats", "akunu-plan", "akunu-text"],
+    ),
     ("crates/cli", &["akunu"]),
     ("xtask", &["akunu"]),
 ];

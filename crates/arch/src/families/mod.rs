@@ -16,6 +16,7 @@ mod qwen3;
 mod smollm3;
 mod stablelm;
 mod starcoder2;
+mod whisper;
 
 pub(crate) use gemma::GEMMA;
 pub(crate) use gemma2::GEMMA2;
@@ -44,4 +45,5 @@ pub static FAMILIES: &[&ArchDescriptor] = &[
     &bert::BERT,
     &nomic_bert::NOMIC_BERT,
     &modernbert::MODERNBERT,
+    &whisper::WHISPER,
 ];

@@ -1,3 +1,5 @@
+//! Recordings that are broken: one sentence each, never a panic.
+
 use crate::read;
 use crate::wav::{F32, I16, Temporary, tone, wav};
 use akunu_audio::Source;

@@ -1,3 +1,5 @@
+//! Every format, rate, depth and channel count against what was recorded.
+
 use crate::wav::{F32, I16, I24, I32, Temporary, U8, tone, wav};
 use crate::{amplitude, read};
 use akunu_testkit::fixtures;

@@ -1,3 +1,5 @@
+//! Log-mel frames against HF's feature extractor, and windows over a file.
+
 use crate::wav::{I16, Temporary, tone, wav};
 use akunu_audio::{Features, Mel, normalize};
 use akunu_testkit::{fixtures, golden};

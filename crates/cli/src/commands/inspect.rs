@@ -89,6 +89,7 @@ fn file_bytes(file: &ModelFile) -> u64 {
 fn container(file: &ModelFile) -> &'static str {
     match file.container() {
         Container::Gguf => "GGUF",
+        Container::Ggml => "ggml",
         Container::Safetensors => "safetensors",
     }
 }

@@ -6,6 +6,7 @@
 mod activation;
 mod attention;
 mod common;
+mod conv;
 mod convert;
 mod embedding;
 mod kv_cache;
@@ -147,6 +148,8 @@ pub fn table() -> &'static [KernelRow] {
             &[attention::F32, attention::F16, attention::Q8_0, attention::ANY],
             #[cfg(target_arch = "x86_64")]
             &[attention::tiled::TILED],
+            &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],
+            &[conv::UNFOLD],
             &[sampling::ARGMAX, sampling::ADVANCE],
         ];
         let leveled = categories.iter().copied().flatten().copied().flatten().map(|row| KernelRow {

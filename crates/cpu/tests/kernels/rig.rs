@@ -72,6 +72,7 @@ impl Rig {
             constants: Vec::new(),
             kv_groups: Vec::new(),
             ops: Vec::new(),
+            input: None,
             logits: BufferId(0),
             arena_bytes: 0,
         };

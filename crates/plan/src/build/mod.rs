@@ -41,6 +41,18 @@ pub enum Output {
     Mean,
     /// What the classification head says of the row's sequence, `[classes]`. The row is the sequence's first.
     Scores,
+    /// For every row, not every output row: what an encoder of sound makes of its frames, `[dim]`. The keys and values that a
+    /// decoder's cross-attention sees go into the KV cache.
+    Encoded,
+    /// For every row: how much each head that times words looks at every position of the encoder, `[heads][positions]`.
+    Timing,
+}
+
+impl Output {
+    /// Whether rows go on after what is in the KV cache.
+    fn continues(self) -> bool {
+        matches!(self, Output::Logits | Output::Timing)
+    }
 }
 
 #[derive(Debug, thiserror::Error, PartialEq)]
@@ -51,6 +63,10 @@ pub enum BuildError {
     Encoder,
     #[error("not supported: scores from a model without a classification head")]
     NoHead,
+    #[error("not supported: {0:?} from a model without an encoder of sound")]
+    NoEncoder(Output),
+    #[error("not supported: {0:?} from a model of speech")]
+    OfSpeech(Output),
     #[error("not supported: {what} of {value}, at most {max}")]
     TooLarge { what: &'static str, value: usize, max: usize },
     #[error(transparent)]
@@ -68,10 +84,36 @@ pub fn build(model: &Model, file: &ModelFile, options: BuildOptions) -> Result<P
 
 /// The ops before fusion, every result in a buffer of its own, not yet placed in memory.
 pub fn plain(model: &Model, file: &ModelFile, options: BuildOptions) -> Result<Program, BuildError> {
-    let mut b = Builder::new(model, file, options)?;
-    b.step();
-    Ok(b.program)
+    let build = |output: Output, constants: Vec<f32>| -> Result<Program, BuildError> {
+        let mut b = Builder::new(model, file, BuildOptions { output, ..options })?;
+        b.program.constants = constants;
+        match (&model.encoder, output) {
+            (Some(encoder), Output::Encoded) => b.encode(encoder),
+            _ => b.step(),
+        }
+        Ok(b.program)
+    };
+    match (&model.encoder, options.output) {
+        (None, output @ (Output::Encoded | Output::Timing)) => Err(BuildError::NoEncoder(output)),
+        (None, output) => build(output, Vec::new()),
+        (Some(_), output @ (Output::Hidden | Output::Mean | Output::Scores)) => Err(BuildError::OfSpeech(output)),
+        (Some(_), output) => {
+            // Programs that share memory have the same constants: the encoder's, then the decoder's.
+            let mut encoded = build(Output::Encoded, Vec::new())?;
+            let mut program = build(Output::Logits, encoded.constants.clone())?;
+            let all = program.constants.clone();
+            match output {
+                Output::Encoded => program = encoded,
+                Output::Timing => program = build(Output::Timing, std::mem::take(&mut encoded.constants))?,
+                _ => {}
+            }
+            program.constants = all;
+            Ok(program)
+        }
+    }
 }
+
+mod speech;
 
 struct Builder<'a> {
     model: &'a Model,
@@ -80,6 +122,8 @@ struct Builder<'a> {
     kv: DType,
     output: Output,
     layer: Option<u32>,
+    /// Where the weights of the heads that time words go.
+    timing: Option<BufferId>,
 }
 
 impl<'a> Builder<'a> {
@@ -96,7 +140,8 @@ impl<'a> Builder<'a> {
         if output == Output::Scores && model.weights.global(Role::Classes).is_none() {
             return Err(BuildError::NoHead);
         }
-        let kv_groups = if output == Output::Logits { kv_groups(model, options.kv)? } else { Vec::new() };
+        let cached = output.continues() || output == Output::Encoded;
+        let kv_groups = if cached { kv_groups(model, options.kv)? } else { Vec::new() };
         limit("a number of different windows", kv_groups.len(), Region::MAX_KV_GROUPS)?;
         for group in &kv_groups {
             limit("a KV block's bytes", group.block_bytes, u32::MAX as usize)?;
@@ -110,31 +155,47 @@ impl<'a> Builder<'a> {
             constants: Vec::new(),
             kv_groups,
             ops: Vec::new(),
+            input: None,
             logits: BufferId(0),
             arena_bytes: 0,
         };
-        Ok(Self { model, file, program, kv: options.kv, output, layer: None })
+        Ok(Self { model, file, program, kv: options.kv, output, layer: None, timing: None })
     }
 
     fn step(&mut self) {
         let c = &self.model.config;
         let table = self.weight("token_embd", self.global(Role::TokenEmbedding));
-        let mut hidden = self.embed_all(table);
+        let hidden = self.embed_all(table);
         let angles: Vec<BufferId> = c.ropes.iter().map(|r| self.rope_angles(r)).collect();
+        let hidden = self.layers(&angles, hidden);
+        match (self.output, self.timing) {
+            (Output::Timing, Some(timing)) => self.program.logits = timing,
+            (Output::Logits, _) => self.logits(hidden, table),
+            _ => self.embedding(hidden),
+        }
+    }
+
+    fn layers(&mut self, angles: &[BufferId], mut hidden: BufferId) -> BufferId {
+        let c = &self.model.config;
+        let last_timed = c.timing_heads.iter().map(|(layer, _)| *layer).max();
         for (l, layer) in c.layers.iter().enumerate() {
             self.layer = Some(l as u32);
-            let mixed = self.attention(l, layer, &angles, hidden);
+            let mixed = self.attention(l, layer, angles, hidden);
             let norms = [Role::AttnPostNorm, Role::AttnSumNorm, Role::AttnSumNormBias];
             hidden = self.sublayer_end(l, norms, hidden, mixed);
+            if self.model.weights.layer(Role::CrossQ, l).is_some() {
+                let mixed = self.cross_attention(l, hidden);
+                hidden = self.add(hidden, mixed, c.residual_scale);
+            }
+            if self.output == Output::Timing && last_timed == Some(l) {
+                break;
+            }
             let mixed = self.mlp(l, hidden);
             let norms = [Role::FfnPostNorm, Role::FfnSumNorm, Role::FfnSumNormBias];
             hidden = self.sublayer_end(l, norms, hidden, mixed);
         }
         self.layer = None;
-        match self.output {
-            Output::Logits => self.logits(hidden, table),
-            _ => self.embedding(hidden),
-        }
+        hidden
     }
 
     /// The embeddings of tokens, and of positions and segments where the model has tables of them, summed and normalized.
@@ -203,7 +264,7 @@ impl<'a> Builder<'a> {
         let pairs = if rope.is_some() { c.rotated as u32 / 2 } else { 0 };
         let angles = rope.map_or(Arg::None, Arg::Buffer);
         let y = self.buffer("attention", Per::Row, c.heads * c.head_dim);
-        let (kv, args) = if self.output == Output::Logits {
+        let (kv, args) = if self.output.continues() {
             let kv = self.kv_params(l, layer);
             let cache = Arg::Kv(kv.group as u8);
             let args = [Arg::Buffer(q), Arg::Buffer(k), Arg::Buffer(v), angles, norms[0], norms[1], cache];
@@ -444,8 +505,15 @@ fn kv_groups(model: &Model, kv: DType) -> Result<Vec<KvGroup>, BuildError> {
                 group.layers += 1;
                 group.block_bytes += layer_bytes;
             }
-            None => groups.push(KvGroup { window: layer.window, layers: 1, block_bytes: layer_bytes }),
+            None => {
+                groups.push(KvGroup { window: layer.window, layers: 1, block_bytes: layer_bytes, encoded: None });
+            }
         }
+    }
+    if let Some(encoder) = &model.encoder {
+        let layers = c.layers.len();
+        let encoded = Some(encoder.config.context);
+        groups.push(KvGroup { window: None, layers, block_bytes: layers * layer_bytes, encoded });
     }
     Ok(groups)
 }

@@ -7,6 +7,7 @@
 mod tile;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod tiled;
+pub(super) mod weights;
 
 use super::convert::quantize_part;
 use super::{LeveledRow, levels};
@@ -108,9 +109,8 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
         let end = cut.rows.min(row + cut.tile_rows);
         while row < end {
             // Rows of one sequence at a time: only they see the same keys.
-            let sequence = context.row_vars(row).sequence;
             let mut rows = 1;
-            while row + rows < end && context.row_vars(row + rows).sequence == sequence {
+            while row + rows < end && see_alike(record, context, row, row + rows) {
                 rows += 1;
             }
             // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
@@ -118,6 +118,18 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
             row += rows;
         }
     }
+}
+
+/// Whether two rows see the same keys: rows of one sequence, and rows of forks that share what an encoder wrote.
+fn see_alike(record: &Record, context: &Context<'_>, a: usize, b: usize) -> bool {
+    let p = record.params::<AttentionParams>();
+    let (a, b) = (context.row_vars(a), context.row_vars(b));
+    if a.sequence == b.sequence || record.args[attention::KV].is_none() || p.sees != Sees::All as u32 {
+        return a.sequence == b.sequence;
+    }
+    // Blocks that are written all at once are shared all or none: the first tells.
+    let first = |sequence| context.kv_block(&p.kv, context.operand(record, attention::KV), sequence, 0);
+    a.length == b.length && first(a.sequence).is_some_and(|block| first(b.sequence) == Some(block))
 }
 
 /// The positions of its sequence that a row sees.
