@@ -20,6 +20,7 @@ mod source;
 mod table;
 mod templates;
 mod terminal;
+mod transcripts;
 mod units;
 
 use std::ffi::OsString;

@@ -321,13 +321,22 @@ impl Engine {
     }
 
     /// The logits of every position of `tokens`, in a sequence of their own.
-    pub fn logits(&mut self, tokens: &[u32], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
-        let mut sequence = self.sequence();
-        self.check_room(&sequence, tokens.len())?;
+    pub fn logits(&mut self, tokens: &[u32], each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
+        self.logits_in(&mut self.sequence(), tokens, each)
+    }
+
+    /// The logits of every position of `tokens` that go on in a sequence.
+    pub fn logits_in(
+        &mut self,
+        sequence: &mut Sequence,
+        tokens: &[u32],
+        mut each: impl FnMut(usize, &[f32]),
+    ) -> Result<(), Error> {
+        self.check_room(sequence, tokens.len())?;
         let rows = self.chunk().min(MAX_OUTPUTS);
         for tokens in tokens.chunks(rows) {
             let start = sequence.len();
-            self.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All, prompt: true }])?;
+            self.step(&mut [Part { sequence: &mut *sequence, tokens, outputs: Outputs::All, prompt: true }])?;
             (0..tokens.len()).for_each(|i| each(start + i, self.logits_of(i)));
         }
         Ok(())

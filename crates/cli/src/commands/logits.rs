@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use akunu::DType;
+use akunu::dtype::Planes;
 use akunu::formats::{Container, ModelFile, safetensors};
 use anyhow::Result;
 use clap::ArgMatches;
@@ -19,10 +20,16 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let greedy = matches.get_one::<usize>("greedy").copied();
 
     let mut options = loading::load_options(matches);
-    options.context = options.context.or(Some(ids.len() + greedy.unwrap_or(0)));
+    if !matches.contains_id("mel") {
+        options.context = options.context.or(Some(ids.len() + greedy.unwrap_or(0)));
+    }
     options.round_constants = round_constants(matches, &file);
     let mut engine = akunu::Engine::from_file(file, options)?;
     let vocab = engine.vocab();
+    let output = matches.get_one::<PathBuf>("output").map_or(Path::new(""), PathBuf::as_path);
+    if let Some(mel) = matches.get_one::<PathBuf>("mel") {
+        return speech(&mut engine, mel, &ids, output);
+    }
     let mut logits: Vec<u8> = Vec::with_capacity(ids.len() * vocab * 4);
     engine.logits(&ids, |_, row| logits.extend(row.iter().flat_map(|v| v.to_le_bytes())))?;
     let continuation = match greedy {
@@ -37,7 +44,32 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if greedy.is_some() {
         tensors.push(("greedy", DType::I32, &length, &bytes));
     }
-    let output = matches.get_one::<PathBuf>("output").map_or(Path::new(""), PathBuf::as_path);
+    safetensors::write(output, &tensors)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `encoder` and `logits` of a model of speech that hears `mel` and is fed `ids`.
+fn speech(engine: &mut akunu::Engine, mel: &Path, ids: &[u32], output: &Path) -> Result<ExitCode> {
+    let file = safetensors::File::open(mel)?;
+    let (frames, bands) = engine.frames();
+    let entry = file.entry("mel").filter(|e| e.shape.len() == 2 && e.shape[0] == bands);
+    let Some(entry) = entry.filter(|e| e.shape[1] <= frames) else {
+        let sentence = format!("{}: has no `mel`, [{bands}, up to {frames}], that the model hears", mel.display());
+        return Err(failure(sentence, "give log-mel frames, band by band"));
+    };
+    let count = entry.shape[1];
+    let mut values = vec![0.0; count * bands];
+    (entry.dtype.format().decode)(Planes { data: file.data(entry), ..Planes::default() }, &mut values);
+    let by_frame: Vec<f32> = (0..count * bands).map(|i| values[i % bands * count + i / bands]).collect();
+    let mut sequence = engine.sequence();
+    engine.hear(&mut sequence, &by_frame)?;
+    let bytes = |row: &[f32]| row.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+    let encoder: Vec<u8> = (0..engine.heard()).flat_map(|p| bytes(engine.encoded(p))).collect();
+    let mut logits = Vec::new();
+    engine.logits_in(&mut sequence, ids, |_, row| logits.extend(bytes(row)))?;
+    let (encoder_shape, logits_shape) = ([engine.heard(), engine.model().config.dim], [ids.len(), engine.vocab()]);
+    let tensors: [(&str, DType, &[usize], &[u8]); 2] =
+        [("encoder", DType::F32, &encoder_shape, &encoder), ("logits", DType::F32, &logits_shape, &logits)];
     safetensors::write(output, &tensors)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -18,6 +18,7 @@ mod run;
 mod streams;
 mod synth;
 mod tokenize;
+mod transcribe;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ const COMMANDS: &[(&str, Command)] = &[
     ("hidden", hidden::run),
     ("perplexity", perplexity::run),
     ("tokenize", tokenize::run),
+    ("transcribe", transcribe::run),
     ("render", render::run),
     ("synth", synth::run),
     ("convert", convert::run),

@@ -3,6 +3,7 @@
 
 pub mod sampling;
 mod shared;
+mod speech;
 pub mod values;
 
 use clap::builder::PossibleValuesParser;
@@ -46,6 +47,7 @@ pub fn tree() -> Command {
             logits(),
             hidden(),
             perplexity(),
+            speech::transcribe(),
             tokenize(),
             render(),
             synth(),
@@ -299,6 +301,10 @@ fn logits() -> Command {
         .arg(model())
         .arg(ids())
         .arg(path("output", "The file to write").short('o').required(true))
+        .arg(
+            path("mel", "For a model of speech: a safetensors file with the frames it hears, `mel` [bands, frames]")
+                .conflicts_with("greedy"),
+        )
         .arg(
             option("greedy", "N", "Also continue greedily and store N ids as `greedy`, I32")
                 .value_parser(values::count),

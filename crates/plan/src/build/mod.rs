@@ -3,12 +3,12 @@
 //! It knows no architecture: it walks the weights that are there. What is faster together is put
 //! together afterwards, by `fuse`.
 
+mod cache;
 mod outputs;
 
 use crate::op::*;
 use crate::program::*;
 use crate::record::{Addr, Region};
-use crate::steps::KV_BLOCK;
 use akunu_arch::{self as arch, LayerConfig, Model, Role, TensorSlice};
 use akunu_dtype::{DType, Planes};
 use akunu_formats::{ModelFile, Span};
@@ -141,7 +141,7 @@ impl<'a> Builder<'a> {
             return Err(BuildError::NoHead);
         }
         let cached = output.continues() || output == Output::Encoded;
-        let kv_groups = if cached { kv_groups(model, options.kv)? } else { Vec::new() };
+        let kv_groups = if cached { cache::kv_groups(model, options.kv)? } else { Vec::new() };
         limit("a number of different windows", kv_groups.len(), Region::MAX_KV_GROUPS)?;
         for group in &kv_groups {
             limit("a KV block's bytes", group.block_bytes, u32::MAX as usize)?;
@@ -397,37 +397,6 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Keys and values in buffers like this one: one row after the other, heads side by side.
-    fn row_params(&self, keys: BufferId) -> KvParams {
-        KvParams {
-            group: 0,
-            dtype: DType::F32.index().into(),
-            block_bytes: 0,
-            layer_offset: 0,
-            value_offset: 0,
-            head_bytes: self.model.config.head_dim as u32 * 4,
-            row_bytes: self.program.buffer(keys).stride() as u32,
-        }
-    }
-
-    fn kv_params(&self, l: usize, layer: &LayerConfig) -> KvParams {
-        let c = &self.model.config;
-        let groups = &self.program.kv_groups;
-        let group = groups.iter().position(|g| g.window == layer.window).unwrap_or(0);
-        let before = c.layers[..l].iter().filter(|o| o.window == layer.window).count();
-        let row_bytes = self.kv.row_bytes(c.head_dim).unwrap_or(0);
-        let value_offset = c.kv_heads * KV_BLOCK * row_bytes;
-        KvParams {
-            group: group as u32,
-            dtype: self.kv.index().into(),
-            block_bytes: groups[group].block_bytes as u32,
-            layer_offset: (before * 2 * value_offset) as u32,
-            value_offset: value_offset as u32,
-            head_bytes: (KV_BLOCK * row_bytes) as u32,
-            row_bytes: row_bytes as u32,
-        }
-    }
-
     fn global(&self, role: Role) -> TensorSlice {
         // As in `project`: required by every name map.
         self.model.weights.global(role).unwrap_or(TensorSlice { tensor: 0, row: 0, rows: 0, cols: 0 })
@@ -490,32 +459,6 @@ impl<'a> Builder<'a> {
         all[..args.len()].copy_from_slice(args);
         self.program.ops.push(Op { kind, per, args: all, params, layer: self.layer });
     }
-}
-
-/// One group per window that layers have, in order of first appearance.
-fn kv_groups(model: &Model, kv: DType) -> Result<Vec<KvGroup>, BuildError> {
-    let c = &model.config;
-    let row_bytes =
-        kv.row_bytes(c.head_dim).ok_or(BuildError::KvHead { kv, head_dim: c.head_dim, block: kv.format().block })?;
-    let layer_bytes = 2 * c.kv_heads * KV_BLOCK * row_bytes;
-    let mut groups: Vec<KvGroup> = Vec::new();
-    for layer in &c.layers {
-        match groups.iter_mut().find(|g| g.window == layer.window) {
-            Some(group) => {
-                group.layers += 1;
-                group.block_bytes += layer_bytes;
-            }
-            None => {
-                groups.push(KvGroup { window: layer.window, layers: 1, block_bytes: layer_bytes, encoded: None });
-            }
-        }
-    }
-    if let Some(encoder) = &model.encoder {
-        let layers = c.layers.len();
-        let encoded = Some(encoder.config.context);
-        groups.push(KvGroup { window: None, layers, block_bytes: layers * layer_bytes, encoded });
-    }
-    Ok(groups)
 }
 
 /// The op's function and its soft cap: a cap of 1 is the hyperbolic tangent.

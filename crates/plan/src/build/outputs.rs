@@ -6,7 +6,7 @@ use crate::program::*;
 use akunu_arch::{self as arch, Role};
 
 impl Builder<'_> {
-    fn output_norm(&mut self, per: Per, x: BufferId) -> BufferId {
+    pub(super) fn output_norm(&mut self, per: Per, x: BufferId) -> BufferId {
         let weights = &self.model.weights;
         self.maybe_norm(per, weights.global(Role::OutputNorm), weights.global(Role::OutputNormBias), x)
     }

@@ -3,7 +3,6 @@
 use super::{Builder, Output, activation};
 use crate::op::*;
 use crate::program::{Arg, BufferId};
-use crate::steps::KV_BLOCK;
 use akunu_arch::{Model, Role};
 
 impl<'a> Builder<'a> {
@@ -91,23 +90,6 @@ impl<'a> Builder<'a> {
             let params = AttentionWeightsParams { attention, head, positions, at };
             let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(attention.kv.group as u8)];
             self.op(OpKind::AttentionWeights, Per::Row, &args, Params::AttentionWeights(params));
-        }
-    }
-
-    /// A layer's place in the group that the encoder fills: the last.
-    fn cross_params(&self, l: usize) -> KvParams {
-        let c = &self.model.config;
-        let group = self.program.kv_groups.len() - 1;
-        let row_bytes = self.kv.row_bytes(c.head_dim).unwrap_or(0);
-        let value_offset = c.kv_heads * KV_BLOCK * row_bytes;
-        KvParams {
-            group: group as u32,
-            dtype: self.kv.index().into(),
-            block_bytes: self.program.kv_groups[group].block_bytes as u32,
-            layer_offset: (l * 2 * value_offset) as u32,
-            value_offset: value_offset as u32,
-            head_bytes: (KV_BLOCK * row_bytes) as u32,
-            row_bytes: row_bytes as u32,
         }
     }
 }
