@@ -82,6 +82,16 @@ impl Engine {
         Ok(())
     }
 
+    /// Hears silence with all workers waiting after every op: the name of each with the nanoseconds it took.
+    pub fn time_hearing(&mut self) -> Result<Vec<(String, u64)>, Error> {
+        let mut sequence = self.sequence();
+        self.hear(&mut sequence, &[])?;
+        let Some(hearing) = &self.hearing else { return Err(Error::CannotHear) };
+        let times = self.cpu.replay_timed(&hearing.encoder.ready, &mut self.memory)?;
+        let names = hearing.encoder.ready.bound().records.iter().map(|r| akunu_cpu::Cpu::kernel_name(r.kernel));
+        Ok(names.map(str::to_string).zip(times).collect())
+    }
+
     /// What the encoder made of the last frames that were heard, position by position; nothing may have run since.
     pub fn encoded(&self, position: usize) -> &[f32] {
         let Some(hearing) = &self.hearing else { return &[] };

@@ -13,7 +13,7 @@ fn word(bytes: &mut Vec<u8>, value: u32) {
 /// A tensor of F32 (type 0) with dimensions innermost first.
 fn tensor(name: &[u8], dims: &[u32], id: u32, data: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    [dims.len() as u32, name.len() as u32, id].map(|v| word(&mut bytes, v));
+    [dims.len() as u32, name.len() as u32, id].iter().for_each(|v| word(&mut bytes, *v));
     dims.iter().for_each(|d| word(&mut bytes, *d));
     bytes.extend(name);
     bytes.resize(bytes.len() + data, 1);
@@ -22,13 +22,13 @@ fn tensor(name: &[u8], dims: &[u32], id: u32, data: usize) -> Vec<u8> {
 
 fn header() -> Vec<u8> {
     let mut bytes = b"lmgg".to_vec();
-    [51864, 1500, 384, 6, 4, 448, 384, 6, 4, 80, 1].map(|v| word(&mut bytes, v));
+    [51864, 1500, 384, 6, 4, 448, 384, 6, 4, 80, 1].iter().for_each(|v| word(&mut bytes, *v));
     bytes
 }
 
 fn file(tensors: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = header();
-    [2, 3].map(|v| word(&mut bytes, v));
+    [2, 3].iter().for_each(|v| word(&mut bytes, *v));
     bytes.resize(bytes.len() + 24, 0);
     word(&mut bytes, 2);
     for token in [&b"!"[..], b"\xff\x00"] {
@@ -72,12 +72,12 @@ fn every_prefix_ends_in_a_sentence_or_between_tensors() {
 fn each_fault_is_named() {
     let dir = TempDir::new();
     let mut llama = b"lmgg".to_vec();
-    [32000, 4096, 256, 32, 32, 128, 2].map(|v| word(&mut llama, v));
+    [32000, 4096, 256, 32, 32, 128, 2].iter().for_each(|v| word(&mut llama, *v));
     llama.extend([0xff; 100]);
     let mut filters = header();
-    [u32::MAX, u32::MAX].map(|v| word(&mut filters, v));
+    [u32::MAX, u32::MAX].iter().for_each(|v| word(&mut filters, *v));
     let mut tokens = header();
-    [0, 0, u32::MAX].map(|v| word(&mut tokens, v));
+    [0, 0, u32::MAX].iter().for_each(|v| word(&mut tokens, *v));
     let rows = [
         ("another model", llama, "not supported: a ggml file from before GGUF that is not a Whisper model"),
         ("filters", filters, "the mel filters needs"),

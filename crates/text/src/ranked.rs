@@ -73,7 +73,7 @@ mod tests {
         let ranked = Ranked::new(tokens.iter().map(|t| t.as_bytes())).unwrap();
         assert_eq!(ranked.encode("abc"), [7]);
         assert_eq!(ranked.encode("ab"), [5]);
-        assert_eq!(ranked.encode("abc abx"), [7, 6, 1]);
+        assert_eq!(ranked.encode("abc abx"), [7, 3, 5]);
         assert_eq!(ranked.bytes(6), b" a");
         assert_eq!(ranked.bytes(99), b"");
     }

@@ -8,3 +8,4 @@ mod norm;
 mod product;
 mod rig;
 mod sampling;
+mod speech;

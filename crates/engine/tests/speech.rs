@@ -1,0 +1,95 @@
+//! A model of speech against HF's encoder and logits, and sequences that share what was heard.
+
+mod support;
+
+use akunu::{Activations, DType, Engine, Error, LoadOptions, Outputs, Part};
+use akunu_testkit::{Golden, fixtures, golden, relative_error};
+use support::*;
+
+/// Frames `[frames][bands]` of a golden's `mel`.
+fn frames(golden: &Golden) -> Vec<f32> {
+    let [bands, frames] = *golden.shape("mel") else { panic!("mel is not a matrix") };
+    let mel = golden.f32("mel");
+    (0..frames * bands).map(|i| mel[i % bands * frames + i / bands]).collect()
+}
+
+/// Tolerances as for text: 1e-4 with an f32 KV cache, 2e-3 with f16.
+#[test]
+fn hf_speech_gives_the_oracles_encoder_and_logits() {
+    let Some(dir) = fixtures::shared("hf/whisper") else { return };
+    let golden = golden::load(&dir.join("golden.safetensors"));
+    let tokens: Vec<u32> = golden.i32("decoder_ids").iter().map(|t| *t as u32).collect();
+    for way in ways() {
+        for (kv, tolerance) in [(DType::F32, 1e-4), (DType::F16, 2e-3)] {
+            let mut engine = Engine::load(&dir, LoadOptions { kv, ..options(way, Activations::F32) }).unwrap();
+            let mut sequence = engine.sequence();
+            engine.hear(&mut sequence, &frames(&golden)).unwrap();
+            let encoded: Vec<f32> = (0..engine.heard()).flat_map(|p| engine.encoded(p).to_vec()).collect();
+            let error = relative_error(&encoded, &golden.f32("encoder"));
+            assert!(error < tolerance, "{way:?}, KV {kv}: encoder off by {error:.1e}");
+            let mut logits = Vec::new();
+            engine.logits_in(&mut sequence, &tokens, |_, row| logits.extend_from_slice(row)).unwrap();
+            let error = relative_error(&logits, &golden.f32("logits"));
+            assert!(error < tolerance, "{way:?}, KV {kv}: logits off by {error:.1e}");
+        }
+    }
+}
+
+#[test]
+fn forks_hear_the_same_and_a_batch_of_them_gives_what_each_gives_alone() {
+    let Some(dir) = fixtures::shared("hf/whisper") else { return };
+    let golden = golden::load(&dir.join("golden.safetensors"));
+    let mut engine = Engine::load(&dir, LoadOptions { sequences: 8, ..LoadOptions::default() }).unwrap();
+    let mut heard = engine.sequence();
+    engine.hear(&mut heard, &frames(&golden)).unwrap();
+    let texts: [[u32; 3]; 4] = [[1, 2, 3], [4, 5, 6], [1, 2, 7], [9, 9, 9]];
+    let alone: Vec<Vec<f32>> =
+        texts.iter().map(|text| engine.prefill(&mut heard.fork(), text).unwrap().to_vec()).collect();
+    let mut forks: Vec<_> = texts.iter().map(|_| heard.fork()).collect();
+    let mut parts: Vec<Part<'_>> = forks
+        .iter_mut()
+        .zip(&texts)
+        .map(|(sequence, text)| Part { sequence, tokens: text, outputs: Outputs::Last })
+        .collect();
+    engine.step(&mut parts).unwrap();
+    for (i, alone) in alone.iter().enumerate() {
+        assert!(relative_error(engine.logits_of(i), alone) < 1e-5, "text {i}");
+    }
+    // Another recording does not change what the first sequences heard.
+    let mut other = engine.sequence();
+    engine.hear(&mut other, &vec![0.5; 80 * 100]).unwrap();
+    let again = engine.prefill(&mut heard.fork(), &texts[0]).unwrap().to_vec();
+    assert_eq!(again, alone[0]);
+    assert!(relative_error(engine.prefill(&mut other, &texts[0]).unwrap(), &alone[0]) > 1e-3);
+}
+
+#[test]
+fn what_cannot_be_heard_is_an_error() {
+    let mut engine = Engine::embedded(LoadOptions::default()).unwrap();
+    let mut sequence = engine.sequence();
+    assert!(matches!(engine.hear(&mut sequence, &[]), Err(Error::CannotHear)));
+    let Some(dir) = fixtures::shared("hf/whisper") else { return };
+    let mut engine = Engine::load(&dir, LoadOptions::default()).unwrap();
+    let mut sequence = engine.sequence();
+    assert!(matches!(engine.prefill(&mut sequence, &[1]), Err(Error::NothingHeard)));
+    assert!(matches!(engine.hear(&mut sequence, &[0.0; 81]), Err(Error::Frames { .. })));
+    assert!(matches!(engine.hear(&mut sequence, &vec![0.0; 80 * 3001]), Err(Error::Frames { .. })));
+    engine.hear(&mut sequence, &[]).unwrap();
+    engine.prefill(&mut sequence, &[1]).unwrap();
+    assert!(matches!(engine.hear(&mut sequence, &[]), Err(Error::Frames { .. })), "it has words already");
+}
+
+#[test]
+fn heads_that_time_words_look_at_all_that_was_heard() {
+    let Some(dir) = fixtures::shared("hf/whisper") else { return };
+    let golden = golden::load(&dir.join("golden.safetensors"));
+    let mut engine = Engine::load(&dir, LoadOptions::default()).unwrap();
+    let mut sequence = engine.sequence();
+    engine.hear(&mut sequence, &frames(&golden)).unwrap();
+    let heard = engine.heard();
+    let rows = engine.timing(&mut sequence, &[1, 2, 3]).unwrap();
+    assert_eq!(rows.len(), 3);
+    for weights in rows.iter().flat_map(|row| row.chunks(heard)) {
+        assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+    }
+}
