@@ -453,8 +453,13 @@ impl Engine {
             }
             let first = part.sequence.len();
             for (i, &token) in part.tokens.iter().enumerate() {
-                vars.rows_mut()[row + i] =
-                    RowVars { token, position: (first + i) as u32, sequence: slot as u32, length: heard, ..RowVars::default() };
+                vars.rows_mut()[row + i] = RowVars {
+                    token,
+                    position: (first + i) as u32,
+                    sequence: slot as u32,
+                    length: heard,
+                    ..RowVars::default()
+                };
             }
             row += part.tokens.len();
             let wanted = part.outputs();

@@ -34,8 +34,8 @@ mod sequence;
 mod service;
 mod session;
 mod shift;
-pub mod speech;
 mod speculate;
+pub mod speech;
 mod stop;
 pub mod synth;
 

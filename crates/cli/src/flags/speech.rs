@@ -71,7 +71,11 @@ pub fn transcribe() -> Command {
         )
         .arg(flag("keep-silence", "Let the model hear silence too, in which it may make something up"))
         .arg(flag("live", "Transcribe raw samples from standard input as they come").conflicts_with("audio"))
-        .arg(shared::seed())
+        .arg(
+            option("seed", "N", "Where the search is repeated, sample otherwise")
+                .value_parser(value_parser!(u64))
+                .default_value("0"),
+        )
         .arg(shared::threads())
         .arg(shared::kv())
         .arg(shared::activations())

@@ -99,7 +99,7 @@ fn the_weights_of_a_head_are_its_softmax() {
             running.set(q, &queries);
             running.run(cpu);
             let stored = |position: usize| {
-                let block = [2, 0, 1][position / KV_BLOCK] * kv.block_bytes as usize;
+                let block = [2, 0, 1][position / KV_BLOCK] * kv.block_bytes as usize + kv.layer_offset as usize;
                 let kv_head = head / (heads / kv_heads);
                 let at = block + kv_head * kv.head_bytes as usize + position % KV_BLOCK * kv.row_bytes as usize;
                 let mut key = vec![0.0; d];

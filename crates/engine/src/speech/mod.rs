@@ -145,6 +145,9 @@ pub struct Transcriber {
     vocabulary: Vocabulary,
 }
 
+/// The most beams or samples there can be.
+pub const MAX_CANDIDATES: usize = 8;
+
 /// Steps of a timestamp in a second, and frames in such a step.
 const STEPS: usize = 50;
 const FRAMES_PER_STEP: usize = FRAME_RATE / STEPS;
@@ -156,7 +159,7 @@ impl Transcriber {
 
     pub fn from_file(file: ModelFile, mut options: LoadOptions) -> Result<Self, Error> {
         // Beams and samples are sequences of their own, beside the window they have heard and its prompt.
-        options.sequences = usize::MAX;
+        options.sequences = 2 * MAX_CANDIDATES + 2;
         let engine = Engine::from_file(file, options)?;
         if engine.heard() == 0 {
             return Err(Error::CannotHear);
@@ -279,7 +282,10 @@ impl Session {
         };
         let rules = Rules::new(vocabulary, options.timestamps);
         let random = options.decoding.seed;
-        Ok(Self { options: options.clone(), rules, language, previous, last_end: 0.0, random })
+        let mut options = options.clone();
+        options.decoding.beams = options.decoding.beams.clamp(1, MAX_CANDIDATES);
+        options.decoding.best_of = options.decoding.best_of.clamp(1, MAX_CANDIDATES);
+        Ok(Self { options, rules, language, previous, last_end: 0.0, random })
     }
 
     fn language(&self) -> &str {

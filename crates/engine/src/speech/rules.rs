@@ -104,7 +104,7 @@ pub fn exp(x: f32) -> f32 {
     const MAGIC: f32 = 12_582_912.0;
     let whole = (t + MAGIC) - MAGIC;
     let f = (t - whole) * std::f32::consts::LN_2;
-    let series = 1.0 + f * (1.0 + f * (0.5 + f * (1.0 / 6.0 + f * (1.0 / 24.0 + f * (1.0 / 120.0)))));
+    let series = 1.0 + f * (1.0 + f * (0.5 + f * (1.0 / 6.0 + f * (1.0 / 24.0 + f * (1.0 / 120.0 + f / 720.0)))));
     series * f32::from_bits(((whole as i32 + 127) << 23) as u32)
 }
 
