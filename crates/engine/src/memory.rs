@@ -130,11 +130,15 @@ fn field(text: &str, name: &str, unit: u64) -> Option<u64> {
 mod tests {
     use super::*;
 
+    fn group(window: Option<usize>, block_bytes: usize) -> KvGroup {
+        KvGroup { window, layers: 1, block_bytes, encoded: None }
+    }
+
     fn footprint() -> Footprint {
         Footprint {
             weights: 1000,
             scratch: 100,
-            groups: vec![(None, 64), (Some(100), 32)],
+            groups: vec![group(None, 64), group(Some(100), 32)],
             ahead: 64,
             sequences: 2,
             extra: 0,
