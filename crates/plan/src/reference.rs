@@ -56,10 +56,7 @@ impl<'a> Reference<'a> {
 
     /// `[frames][bands]` that the step starts from; empty where it starts from tokens.
     pub fn input_mut(&mut self) -> &mut [f32] {
-        match self.program.input {
-            Some(id) => &mut self.buffers[id.0 as usize],
-            None => &mut [],
-        }
+        self.program.input.map_or(&mut [], |id| &mut self.buffers[id.0 as usize])
     }
 
     /// Goes on after what another executor wrote into its KV cache.

@@ -87,7 +87,8 @@ fn build() -> anyhow::Result<PathBuf> {
 fn models(options: &Peers) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let hub = Hub::from_environment()?;
     if options.models.is_empty() {
-        let fetched = CATALOG.iter().filter_map(|k| Some((k.name.to_owned(), hub.path(k.name).ok()?)));
+        let fetched = CATALOG.iter().filter(|k| k.file.ends_with(".gguf"));
+        let fetched = fetched.filter_map(|k| Some((k.name.to_owned(), hub.path(k.name).ok()?)));
         return Ok(fetched.collect());
     }
     let mut found = Vec::new();

