@@ -3,7 +3,7 @@
 //! The reference scales by the loudest value of the whole recording, so a file is read twice: once to find it, once to give
 //! frames out. A live stream has no whole: there the loudest so far counts.
 
-use crate::mel::normalize;
+use crate::mel::{SILENCE, normalize};
 use crate::{Error, FRAME_RATE, Fault, HOP, Mel, SAMPLE_RATE, Source};
 use std::path::Path;
 
@@ -38,6 +38,14 @@ impl Frames {
         let to = ((start + count).saturating_sub(self.first) * bands).min(self.values.len());
         &self.values[from..to]
     }
+}
+
+/// Energies as a model is given them, followed by silence up to `len` values.
+pub fn window(energies: &[f32], len: usize, peak: f32) -> Vec<f32> {
+    let mut frames = energies.to_vec();
+    frames.resize(len.max(frames.len()), SILENCE);
+    normalize(&mut frames, peak);
+    frames
 }
 
 /// A recording's frames.
@@ -78,8 +86,8 @@ impl Features {
             samples,
             frames: Frames::default(),
             ended: false,
-            // The silence after the recording counts too: all of it is at the floor.
-            peak: peak.max(-10.0),
+            // The silence after the recording counts too.
+            peak: peak.max(SILENCE),
         })
     }
 
@@ -127,12 +135,10 @@ impl Features {
         Ok(self.frames.get(start, count, bands))
     }
 
-    /// The same frames as the model is given them.
+    /// The same frames as the model is given them; after the recording there is silence.
     pub fn window(&mut self, start: usize, count: usize) -> Result<Vec<f32>, Error> {
-        let peak = self.peak;
-        let mut frames = self.energies(start, count)?.to_vec();
-        normalize(&mut frames, peak);
-        Ok(frames)
+        let (peak, bands) = (self.peak, self.mel.bands());
+        Ok(window(self.energies(start, count)?, count * bands, peak))
     }
 
     /// The frame at a time.

@@ -14,7 +14,7 @@ mod resample;
 mod source;
 
 pub use error::{Error, Fault};
-pub use features::{Features, Frames};
+pub use features::{Features, Frames, window};
 pub use mel::{Mel, filters, normalize};
 pub use pcm::Pcm;
 pub use resample::Resampler;

@@ -15,6 +15,8 @@ pub const BINS: usize = FRAME / 2 + 1;
 const REACH: usize = FRAME / 2;
 /// Energies below are taken for this.
 const FLOOR: f32 = 1e-10;
+/// Its logarithm: what silence is.
+pub const SILENCE: f32 = -10.0;
 
 /// Turns a stream of 16 kHz samples into frames `[bands]`.
 pub struct Mel {

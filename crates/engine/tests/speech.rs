@@ -1,5 +1,6 @@
 //! A model of speech against HF's encoder and logits, and sequences that share what was heard.
 
+#[allow(dead_code)]
 mod support;
 
 use akunu::{Activations, DType, Engine, Error, LoadOptions, Outputs, Part};
@@ -49,7 +50,7 @@ fn forks_hear_the_same_and_a_batch_of_them_gives_what_each_gives_alone() {
     let mut parts: Vec<Part<'_>> = forks
         .iter_mut()
         .zip(&texts)
-        .map(|(sequence, text)| Part { sequence, tokens: text, outputs: Outputs::Last })
+        .map(|(sequence, text)| Part { sequence, tokens: text, outputs: Outputs::Last, prompt: true })
         .collect();
     engine.step(&mut parts).unwrap();
     for (i, alone) in alone.iter().enumerate() {

@@ -22,6 +22,9 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut options = loading::load_options(matches);
     if !matches.contains_id("mel") {
         options.context = options.context.or(Some(ids.len() + greedy.unwrap_or(0)));
+    } else if matches.value_source("activations") != Some(clap::parser::ValueSource::CommandLine) {
+        // Frames are many rows, which would be rounded for speed.
+        options.activations = akunu::Activations::F32;
     }
     options.round_constants = round_constants(matches, &file);
     let mut engine = akunu::Engine::from_file(file, options)?;

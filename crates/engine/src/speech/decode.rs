@@ -78,7 +78,7 @@ fn advance(engine: &mut Engine, rules: &Rules, candidates: &mut [Candidate]) -> 
         .iter_mut()
         .map(|c| {
             let last = c.tokens.len().saturating_sub(1);
-            Part { sequence: &mut c.sequence, tokens: &c.tokens[last..], outputs: Outputs::Last }
+            Part { sequence: &mut c.sequence, tokens: &c.tokens[last..], outputs: Outputs::Last, prompt: false }
         })
         .collect();
     engine.step(&mut parts)?;

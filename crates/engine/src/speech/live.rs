@@ -3,7 +3,7 @@
 
 use super::{Event, Segment, Session, TranscribeOptions, Transcriber, vad};
 use crate::Error;
-use akunu_audio::{FRAME_RATE, Frames, Mel, SAMPLE_RATE, normalize};
+use akunu_audio::{FRAME_RATE, Frames, Mel, SAMPLE_RATE};
 use std::ops::ControlFlow;
 
 /// A transcription of a stream.
@@ -99,11 +99,10 @@ impl Live {
         }
         let full = count == most;
         let paused = vad::ends_quietly(energies, bands, self.peak, PAUSE);
-        let mut window = energies.to_vec();
-        normalize(&mut window, self.peak);
+        let window = akunu_audio::window(energies, most * bands, self.peak);
         let before = self.session.previous.clone();
         let knew = self.session.language.is_some();
-        let (segments, moved) = self.session.window(transcriber, &window, self.seek)?;
+        let (segments, moved) = self.session.window(transcriber, &window, (self.seek, count))?;
         if !knew {
             let _ = each(Event::Language(self.session.language()));
         }

@@ -206,9 +206,9 @@ impl Transcriber {
                     continue;
                 }
             }
-            let frames = features.window(seek, count)?;
+            let frames = features.window(seek, most)?;
             let knew = session.language.is_some();
-            let (segments, moved) = session.window(self, &frames, seek)?;
+            let (segments, moved) = session.window(self, &frames, (seek, count))?;
             if !knew && each(Event::Language(session.language())).is_break() {
                 break;
             }
@@ -308,14 +308,14 @@ impl Session {
         task
     }
 
-    /// Decodes the window of `frames` at frame `seek` of the recording: its segments, and how many frames to move on.
+    /// Decodes the window of `frames`, of which `count` from frame `seek` on are the recording's: its segments, and how
+    /// many frames to move on.
     fn window(
         &mut self,
         transcriber: &mut Transcriber,
         frames: &[f32],
-        seek: usize,
+        (seek, count): (usize, usize),
     ) -> Result<(Vec<Segment>, usize), Error> {
-        let count = frames.len() / transcriber.bands();
         let mut heard = transcriber.engine.sequence();
         transcriber.engine.hear(&mut heard, frames)?;
         if self.language.is_none() {

@@ -160,7 +160,7 @@ fn probabilities(
     let mut sequence = heard.fork();
     let mut out = Vec::new();
     for (part, tokens) in all.chunks(ROWS).enumerate() {
-        engine.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All }])?;
+        engine.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All, prompt: true }])?;
         for i in 0..tokens.len() {
             let at = part * ROWS + i;
             let Some(&next) = all.get(at + 1).filter(|t| at >= before && **t < vocabulary.end) else { continue };
