@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use akunu::SamplingOptions;
 use anyhow::{Result, anyhow};
 
 use crate::conversation::Conversation;
@@ -131,23 +132,42 @@ fn params(conversation: &mut Conversation, text: &str) -> Result<Outcome> {
         set(conversation, name, value)
             .map_err(|what| failure(format!("{name}: {what}"), "`/params` shows names and values"))?;
     }
-    let (o, s) = (&conversation.options, &conversation.options.sampling);
-    said(format!(
-        "temperature={} top-k={} top-p={} min-p={} repeat-penalty={} seed={} max-tokens={}",
-        s.temperature, s.top_k, s.top_p, s.min_p, s.repeat_penalty, s.seed, o.max_tokens,
-    ))
+    let max = conversation.options.max_tokens;
+    let s = &mut conversation.options.sampling;
+    let numbers: Vec<String> = NUMBERS.iter().map(|n| format!("{}={}", n.0, (n.1)(s))).collect();
+    let (top_k, last, seed) = (s.top_k, s.repeat_last, s.seed);
+    said(format!("{} top-k={top_k} repeat-last={last} seed={seed} max-tokens={max}", numbers.join(" ")))
 }
+
+/// Parameters that are one number: name, where it is, and what it may be.
+type Number = (&'static str, fn(&mut SamplingOptions) -> &mut f32, fn(&str) -> Result<f32, String>);
+
+const NUMBERS: &[Number] = &[
+    ("temperature", |s| &mut s.temperature, values::not_negative),
+    ("dynamic-temperature", |s| &mut s.dynamic_temperature, values::not_negative),
+    ("top-p", |s| &mut s.top_p, values::share),
+    ("min-p", |s| &mut s.min_p, values::share),
+    ("typical-p", |s| &mut s.typical_p, values::share),
+    ("top-n-sigma", |s| &mut s.top_n_sigma, values::not_negative),
+    ("xtc-probability", |s| &mut s.xtc_probability, values::share),
+    ("xtc-threshold", |s| &mut s.xtc_threshold, values::share),
+    ("repeat-penalty", |s| &mut s.repeat_penalty, values::positive),
+    ("frequency-penalty", |s| &mut s.frequency_penalty, values::finite),
+    ("presence-penalty", |s| &mut s.presence_penalty, values::finite),
+    ("dry", |s| &mut s.dry.multiplier, values::not_negative),
+];
 
 fn set(conversation: &mut Conversation, name: &str, value: &str) -> Result<()> {
     let options = &mut conversation.options;
     let sampling = &mut options.sampling;
     let whole = |value: &str| value.parse::<u64>().map_err(|_| anyhow!("not a number that fits here"));
+    if let Some((_, at, read)) = NUMBERS.iter().find(|n| n.0 == name) {
+        *at(sampling) = read(value).map_err(|e| anyhow!(e))?;
+        return Ok(());
+    }
     match name {
-        "temperature" => sampling.temperature = values::not_negative(value).map_err(|e| anyhow!(e))?,
         "top-k" => sampling.top_k = whole(value)? as usize,
-        "top-p" => sampling.top_p = values::share(value).map_err(|e| anyhow!(e))?,
-        "min-p" => sampling.min_p = values::share(value).map_err(|e| anyhow!(e))?,
-        "repeat-penalty" => sampling.repeat_penalty = values::positive(value).map_err(|e| anyhow!(e))?,
+        "repeat-last" => sampling.repeat_last = whole(value)? as usize,
         "seed" => sampling.seed = whole(value)?,
         "max-tokens" => options.max_tokens = values::count(value).map_err(|e| anyhow!(e))?,
         _ => return Err(anyhow!("is not a parameter")),

@@ -46,6 +46,10 @@ pub enum ReplayError {
     TooMany { what: &'static str, asked: usize, most: usize },
     #[error("output {output} asks for row {row} of {rows}")]
     OutputRow { output: usize, row: usize, rows: usize },
+    #[error(
+        "row {row} hides places, or is stored ahead of its position, beyond the block of its own place or in a program for prompts"
+    )]
+    Hidden { row: usize },
     #[error("row {row} belongs to sequence {sequence} of {sequences}")]
     Sequence { row: usize, sequence: usize, sequences: usize },
     #[error("row {row} would reach position {position}; the context ends at {context}")]
@@ -262,7 +266,13 @@ fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), R
             return Err(ReplayError::Sequence { row, sequence, sequences: layout.sequences });
         }
         let last = if ready.advances { steps.saturating_sub(1) } else { 0 };
-        let position = (vars.position as usize).saturating_add(last);
+        // Hidden places are those of the block before the row's own place.
+        let inside = vars.place() % KV_BLOCK;
+        let beyond = vars.hidden_places().checked_shr(inside as u32).unwrap_or(0) != 0 || vars.ahead as usize > inside;
+        if beyond || ready.rounds && (vars.ahead != 0 || vars.hidden_places() != 0) {
+            return Err(ReplayError::Hidden { row });
+        }
+        let position = vars.place().saturating_add(last);
         if position >= context {
             return Err(ReplayError::ContextFull { row, position, context });
         }

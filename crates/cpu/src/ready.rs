@@ -9,7 +9,7 @@ use akunu_dtype::DType;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};
 use akunu_plan::q8;
-use akunu_plan::record::{Addr, BARRIER, Record, Region, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::record::{Addr, BARRIER, MAY_ROUND, Record, Region, X_IS_Q8, Y_IS_Q8};
 use akunu_plan::steps::KV_BLOCK;
 
 /// A bound program that may be replayed in the memory it was checked against.
@@ -21,6 +21,8 @@ pub struct Ready {
     pub(crate) advances: bool,
     /// Whether rows look at other rows of the step: their sequences must be whole.
     pub(crate) whole_texts: bool,
+    /// Some kernel may round, and does not know of branches.
+    pub(crate) rounds: bool,
 }
 
 impl Ready {
@@ -63,7 +65,7 @@ pub(crate) fn check(
     level: Level,
 ) -> Result<Ready, Unready> {
     let mut since_barrier: Vec<Touch> = Vec::new();
-    let (mut advances, mut whole_texts) = (false, false);
+    let (mut advances, mut whole_texts, mut rounds) = (false, false, false);
     for (index, record) in bound.records.iter().enumerate() {
         let op = record.kind().map_or("unknown op", |kind| kind.spec().name);
         let touches = Checker { record, rows, outputs, memory, touches: Vec::new() }
@@ -79,9 +81,10 @@ pub(crate) fn check(
         since_barrier.extend(touches);
         advances |= record.kind() == Some(OpKind::Advance);
         let own_keys = record.kind() == Some(OpKind::Attention) && record.args[at::attention::KV].is_none();
+        rounds |= record.flags & MAY_ROUND != 0;
         whole_texts |= own_keys || record.kind() == Some(OpKind::MeanRows);
     }
-    Ok(Ready { bound, memory: memory.identity(), rows, outputs, advances, whole_texts })
+    Ok(Ready { bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
 }
 
 /// Operands a result may take the place of: they are read value by value before it is written.

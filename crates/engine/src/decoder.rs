@@ -3,7 +3,7 @@
 use crate::constraint::Constraint;
 use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::sample::{Sampler, SamplingOptions, log_probabilities};
-use crate::speculate::Speculator;
+use crate::speculate::{Speculator, Tree};
 use crate::stop::StopStrings;
 use crate::{Error, LogProbs, Outputs, Sequence};
 use akunu_text::{Detokenizer, Tokenizer};
@@ -24,7 +24,9 @@ pub(crate) struct Decoder {
     /// How many of `tokens` are in the KV cache.
     fed: usize,
     /// Guesses at what comes after `tokens`: fed with them, kept as far as they are right.
-    drafts: Vec<u32>,
+    drafts: Tree,
+    /// The nodes of it that were right.
+    path: Vec<usize>,
     speculator: Option<Speculator>,
     /// Of the last step: guesses that were right, and all.
     pub guessed: (usize, usize),
@@ -54,7 +56,8 @@ impl Decoder {
             tokens: prompt.to_vec(),
             prompt: prompt.len(),
             fed: 0,
-            drafts: Vec::new(),
+            drafts: Tree::default(),
+            path: Vec::new(),
             speculator: Speculator::new(options.speculation),
             guessed: (0, 0),
             rows: Vec::new(),
@@ -91,6 +94,11 @@ impl Decoder {
         self.fed < self.prompt
     }
 
+    /// Whether it feeds the token it chose last, and could guess what follows.
+    pub fn decoding(&self) -> bool {
+        self.pending() == 1 && !self.reading()
+    }
+
     /// Takes the first `fed` tokens as being in the KV cache.
     pub fn set_fed(&mut self, fed: usize) {
         self.fed = fed.min(self.tokens.len());
@@ -121,7 +129,7 @@ impl Decoder {
     pub fn chains(&self) -> bool {
         self.speculator.is_none()
             && self.constraint.is_none()
-            && self.pending() == 1
+            && self.decoding()
             && self.options.logprobs.is_none()
             && self.options.sampling.is_plain_greedy()
     }
@@ -129,27 +137,34 @@ impl Decoder {
     /// Guesses for the coming step, only.
     pub fn set_drafts(&mut self, drafts: &[u32]) {
         self.drafts.clear();
-        self.drafts.extend_from_slice(drafts);
+        self.drafts.add(drafts);
+    }
+
+    /// The guesses of the planned step, and the nodes of them that were right, once it is taken.
+    pub fn drafts(&self) -> (&Tree, &[usize]) {
+        (&self.drafts, &self.path)
     }
 
     /// Chooses the rows of the next step, `most` at most, and which of them give logits. They are the prompt's or come
-    /// after it, not both.
-    pub fn plan(&mut self, most: usize) -> Outputs {
+    /// after it, not both. Guesses may have branches as far as they have `places`.
+    pub fn plan(&mut self, most: usize, places: usize) -> Outputs {
         let end = if self.reading() { self.prompt } else { self.tokens.len() };
         let pending = (end - self.fed).min(most);
         self.rows.clear();
         self.rows.extend_from_slice(&self.tokens[self.fed..self.fed + pending]);
-        if pending < self.pending() {
+        let decoding = self.decoding();
+        if !decoding {
             self.drafts.clear();
+        }
+        if pending < self.pending() {
             return Outputs::None;
         }
         let room = (most - pending).min(self.wanted().saturating_sub(1));
-        if let Some(speculator) = self.speculator.as_mut().filter(|_| pending == 1) {
-            self.drafts.clear();
-            self.drafts.extend_from_slice(speculator.guess(&self.tokens, room));
+        if let Some(speculator) = self.speculator.as_mut().filter(|_| decoding) {
+            speculator.guess(&self.tokens, room, places, &mut self.drafts);
         }
         self.drafts.truncate(room);
-        self.rows.extend_from_slice(&self.drafts);
+        self.rows.extend_from_slice(self.drafts.tokens());
         Outputs::Tail(1 + self.drafts.len())
     }
 
@@ -165,23 +180,24 @@ impl Decoder {
         let complete = pending == self.pending();
         let (first, known) = (self.fed, self.tokens.len());
         self.fed += pending;
-        let mut right = 0;
+        self.path.clear();
         while complete && self.finish.is_none() {
-            self.choose(logits(right))?;
+            self.choose(logits(self.path.last().map_or(0, |node| node + 1)))?;
             // Guesses that were chosen have their rows in the KV cache already.
-            while right < self.drafts.len() && self.tokens.get(known + right) == Some(&self.drafts[right]) {
-                right += 1;
+            while let Some(&token) = self.tokens.get(known + self.path.len())
+                && let Some(node) = self.drafts.child(self.path.last().copied(), token)
+            {
+                self.path.push(node);
                 self.fed += 1;
             }
-            if known + right < self.tokens.len() {
+            if known + self.path.len() < self.tokens.len() {
                 break;
             }
         }
-        self.guessed = (right, self.drafts.len());
+        self.guessed = (self.path.len(), self.drafts.len());
         if let Some(speculator) = self.speculator.as_mut().filter(|_| complete && pending == 1) {
             speculator.learn(&self.tokens[known..]);
         }
-        self.drafts.clear();
         // Never `None`: a window has not moved on since the step began.
         let _ = sequence.truncate(before + self.fed - first);
         Ok(())

@@ -365,6 +365,17 @@ impl Engine {
         self.submit(parts, 1)
     }
 
+    /// One step of one sequence, whose rows are changed before they run.
+    pub(crate) fn step_rows(&mut self, part: Part<'_>, change: impl FnOnce(&mut [RowVars])) -> Result<(), Error> {
+        let mut parts = [part];
+        self.prepare(&mut parts, 1)?;
+        change(self.memory.step_vars().rows_mut());
+        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, 1)?;
+        let [part] = parts;
+        part.sequence.set_len(part.sequence.len() + part.tokens.len());
+        Ok(())
+    }
+
     /// Logits of an output row of the last step.
     pub fn logits_of(&self, output: usize) -> &[f32] {
         let class = &self.classes[self.last];

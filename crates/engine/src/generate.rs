@@ -6,6 +6,7 @@ use crate::engine::{BATCH, MAX_CHAIN};
 use crate::sample::{LogProbs, SamplingOptions};
 use crate::speculate::{Draft, Speculation};
 use crate::{Engine, Error, Part, Sequence};
+use akunu_plan::KV_BLOCK;
 use akunu_text::{Encode, Grammar};
 use std::time::Instant;
 
@@ -267,22 +268,29 @@ impl Generate<'_> {
     /// One step of rows: a chunk of the prompt, or the last token and guesses after it.
     fn step(&mut self) -> Result<(), Error> {
         let room = self.engine.context() - self.sequence.len();
-        let decoding = self.decoder.pending() == 1;
+        let decoding = self.decoder.decoding();
         if let Some(draft) = self.draft.as_mut().filter(|_| decoding && room > 1) {
             let most = (room - 1).min(self.decoder.wanted().saturating_sub(1));
             let (index, decoder) = (self.decoder.chosen() as u64, &mut self.decoder);
             let guesses = draft.guess(decoder.tokens(), index, decoder.sampling(), most)?;
             decoder.set_drafts(guesses);
         }
+        let first = self.sequence.len() + 1;
         let prompt = self.decoder.reading();
         let most = if prompt { self.engine.chunk() } else { BATCH };
-        let outputs = self.decoder.plan(most.min(room));
+        let outputs = self.decoder.plan(most.min(room), KV_BLOCK - first % KV_BLOCK);
         let part = Part { sequence: &mut *self.sequence, tokens: self.decoder.rows(), outputs, prompt };
         let begun = Instant::now();
-        self.engine.step(&mut [part])?;
+        let (tree, _) = self.decoder.drafts();
+        self.engine.step_rows(part, |rows| {
+            if !tree.is_chain() {
+                tree.place(first, &mut rows[1..]);
+            }
+        })?;
         let took = begun.elapsed();
         let engine = &*self.engine;
         self.decoder.take(self.sequence, |output| engine.logits_of(output))?;
+        self.engine.gather(self.sequence, first, self.decoder.drafts().1);
         self.steps += 1;
         if decoding {
             self.decoder.took(took);

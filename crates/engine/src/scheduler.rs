@@ -346,7 +346,7 @@ impl Scheduler {
     }
 
     fn plan_job(job: &mut Job, most: usize) -> usize {
-        job.outputs = match job.decoder.plan(most) {
+        job.outputs = match job.decoder.plan(most, 0) {
             Outputs::Tail(n) => n,
             _ => 0,
         };

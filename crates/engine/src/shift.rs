@@ -61,6 +61,26 @@ impl Engine {
         Ok(())
     }
 
+    /// Moves the rows at places `first + path[i]` to `first + i`; the path rises, and all are in one block.
+    pub(crate) fn gather(&mut self, sequence: &Sequence, first: usize, path: &[usize]) {
+        let moves: Vec<(usize, usize)> = path.iter().copied().enumerate().filter(|(to, from)| to != from).collect();
+        if moves.is_empty() {
+            return;
+        }
+        for layer in self.shifted_layers(0) {
+            let block_bytes = layer.heads.kv.block_bytes as usize;
+            let block = sequence.table(layer.group)[first / KV_BLOCK] as usize * block_bytes;
+            let bytes = layer.heads.kv.row_bytes as usize;
+            let cache = self.kv_mut(layer.group);
+            for (head, value) in (0..layer.heads.kv_heads as usize).flat_map(|h| [(h, false), (h, true)]) {
+                for &(to, from) in &moves {
+                    let at = |node: usize| block + layer.row(head, value, (first + node) % KV_BLOCK);
+                    cache.copy_within(at(from)..at(from) + bytes, at(to));
+                }
+            }
+        }
+    }
+
     fn shifted_layers(&self, drop: usize) -> Vec<Layer> {
         let config = &self.model().config;
         let layer = |op: &akunu_plan::program::Op| {

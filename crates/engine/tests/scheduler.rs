@@ -134,8 +134,13 @@ fn the_cache_counts_and_explains() {
     // The answer's last token was never fed: it and the three new ones are computed, then nine of the ten answers.
     assert_eq!(summary.map(|s| (s.cached, s.miss)), Some((109, Some(Miss::New { at: 109 }))));
     assert_eq!(scheduler.metrics().rows - before, 4 + 9);
+    // As one sequence that goes on after its first answer.
     let mut single = engine(1, 1024);
-    assert_eq!(again, alone(&mut single, &second, turn(vec![]).options));
+    let mut sequence = single.sequence();
+    single.generate(&mut sequence, &first, turn(vec![]).options).unwrap().for_each(|p| drop(p.unwrap()));
+    let mut generation = single.resume(&mut sequence, &second, turn(vec![]).options).unwrap();
+    generation.by_ref().for_each(|p| drop(p.unwrap()));
+    assert_eq!(again, generation.generated());
     assert_eq!(scheduler.metrics().cached_tokens, 109);
 }
 

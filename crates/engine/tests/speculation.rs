@@ -67,6 +67,20 @@ fn a_text_that_repeats_itself_takes_few_steps() {
 }
 
 #[test]
+fn texts_with_several_ways_to_go_on_are_tried_in_branches_and_stay_the_same() {
+    let mut engine = engine();
+    // The same three tokens, followed by this and by that.
+    let mut prompt: Vec<u32> = Vec::new();
+    (0..24).for_each(|i| prompt.extend([300, 301, 302, 400 + i * 7 % 5, 401 + i % 3]));
+    for sampling in samplings() {
+        let options = options(&sampling).max_tokens(200);
+        let (plain, _) = generate(&mut engine, &prompt, options.clone());
+        let (guessed, _) = generate(&mut engine, &prompt, options.speculation(Speculation::Ngram));
+        assert_eq!(guessed, plain, "{sampling:?}");
+    }
+}
+
+#[test]
 fn a_stop_inside_right_guesses_ends_the_text_there() {
     let mut engine = engine();
     let sampling = SamplingOptions::default();

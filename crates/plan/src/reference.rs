@@ -300,9 +300,8 @@ impl<'a> Reference<'a> {
         if let Some(q) = q {
             self.set(op, Q, r, &q);
         }
-        let position = row.position as usize;
-        let block =
-            StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize)[position / KV_BLOCK];
+        let place = row.place();
+        let block = StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize)[place / KV_BLOCK];
         let width = p.kv_heads as usize * d;
         let store = self
             .kv
@@ -310,7 +309,7 @@ impl<'a> Reference<'a> {
             .or_insert_with(|| vec![f32::NAN; 2 * width * KV_BLOCK]);
         for (half, values) in [k, v].iter().enumerate() {
             for (head, values) in values.chunks(d).enumerate() {
-                let at = (half * width + head * d) * KV_BLOCK + position % KV_BLOCK * d;
+                let at = (half * width + head * d) * KV_BLOCK + place % KV_BLOCK * d;
                 store[at..at + d].copy_from_slice(values);
             }
         }
@@ -363,6 +362,9 @@ impl<'a> Reference<'a> {
             let kv_head = head / (p.heads / p.kv_heads) as usize;
             let scores: Vec<f32> = (first..=last)
                 .map(|position| {
+                    if row.hides(position) {
+                        return f32::NEG_INFINITY;
+                    }
                     let s = dot(q, stored(0, kv_head, position)) * p.scale;
                     if p.soft_cap != 0.0 { (s / p.soft_cap).tanh() * p.soft_cap } else { s }
                 })
@@ -397,7 +399,7 @@ fn seen(p: &AttentionParams, row: RowVars) -> (usize, usize) {
             w => (position.saturating_sub(w / 2), last.min(position + w / 2)),
         };
     }
-    (if window == 0 { 0 } else { (position + 1).saturating_sub(window) }, position)
+    (if window == 0 { 0 } else { (position + 1).saturating_sub(window) }, row.place())
 }
 
 fn buffer_of(op: &Op, slot: usize) -> usize {

@@ -45,7 +45,30 @@ pub struct RowVars {
     pub length: u32,
     /// Which text of a pair the token belongs to.
     pub segment: u32,
-    pub reserved: [u32; 3],
+    /// How many places after its position its key and value are stored. Guesses that exclude each other share
+    /// positions, not places.
+    pub ahead: u32,
+    /// The places before its own that it does not see, though it comes after them: bit `i` is the place `i + 1` before.
+    /// All of them are in the block of its own place.
+    pub hidden: [u32; 2],
+}
+
+impl RowVars {
+    /// Where its key and value are stored.
+    pub fn place(&self) -> usize {
+        self.position as usize + self.ahead as usize
+    }
+
+    /// `hidden` as one number.
+    pub fn hidden_places(&self) -> u64 {
+        u64::from(self.hidden[0]) | u64::from(self.hidden[1]) << 32
+    }
+
+    /// Whether it does not see an earlier place because it belongs to another branch.
+    pub fn hides(&self, place: usize) -> bool {
+        let before = self.place().wrapping_sub(place + 1);
+        before < 64 && self.hidden_places() >> before & 1 == 1
+    }
 }
 
 /// Capacities of one step-variable block, and where its parts lie.

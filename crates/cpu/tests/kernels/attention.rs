@@ -45,6 +45,16 @@ impl Case {
         let window = noise.pick(&[0, 0, 1, 7, 64, 100]);
         let cap = noise.pick(&[0.0, 0.0, 5.0]);
         let sees = noise.pick(&[Sees::Past, Sees::Past, Sees::All]);
+        // Branches: some places of the row's own block are not for it.
+        if sees == Sees::Past && noise.below(2) == 0 {
+            for row in &mut rows {
+                row.ahead = noise.below(3).min(row.position as usize % KV_BLOCK) as u32;
+                row.ahead = if row.position as usize % KV_BLOCK + 3 < KV_BLOCK { row.ahead } else { 0 };
+                let inside = row.place() % KV_BLOCK;
+                let bits = if inside == 0 { 0 } else { noise.next() & (u64::MAX >> (64 - inside)) & noise.next() };
+                row.hidden = [bits as u32, (bits >> 32) as u32];
+            }
+        }
         Case { dtype, d, kv_heads: 1 + noise.below(3), group, window, cap, store, sees, rows }
     }
 }
@@ -53,7 +63,7 @@ impl Case {
 fn seen(row: &RowVars, sees: Sees, window: usize) -> std::ops::Range<usize> {
     let at = row.position as usize;
     let all = match sees {
-        Sees::Past => 0..at + 1,
+        Sees::Past => 0..row.place() + 1,
         Sees::All => 0..row.length as usize,
     };
     let near = |p: &usize| match sees {
@@ -83,7 +93,9 @@ fn attention_agrees_with_plain_softmax() {
         rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: BLOCKS }];
         rig.layout.sequences = 3;
         rig.layout.table_blocks = TABLE;
-        rig.program.may_round = noise.below(3) > 0;
+        // Programs for prompts know no branches.
+        let branches = rows.iter().any(|r| r.ahead != 0 || r.hidden_places() != 0);
+        rig.program.may_round = noise.below(3) > 0 && !branches;
         let q = rig.f32(heads * d);
         let y = rig.buffer(Per::Row, heads * d, store);
         let scale = 2.0 / (d as f32).sqrt();
@@ -149,7 +161,8 @@ fn attention_agrees_with_plain_softmax() {
                 for head in 0..heads {
                     let q = &vq[(r * heads + head) * d..][..d];
                     let at = |position, half| &stored[&(row.sequence, position, head / group, half)];
-                    let scores: Vec<f64> = seen(row)
+                    let visible = || seen(row).filter(|place| !row.hides(*place));
+                    let scores: Vec<f64> = visible()
                         .map(|position| {
                             let dot: f64 =
                                 q.iter().zip(at(position, 0)).map(|(&q, &k)| f64::from(q) * f64::from(k)).sum();
@@ -162,7 +175,7 @@ fn attention_agrees_with_plain_softmax() {
                     let total: f64 = weights.iter().sum();
                     for i in 0..d {
                         let sum: f64 =
-                            weights.iter().zip(seen(row)).map(|(w, position)| w * f64::from(at(position, 1)[i])).sum();
+                            weights.iter().zip(visible()).map(|(w, position)| w * f64::from(at(position, 1)[i])).sum();
                         out.push((sum / total) as f32);
                     }
                 }

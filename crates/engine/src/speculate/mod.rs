@@ -7,11 +7,13 @@
 mod draft;
 mod ngram;
 mod pace;
+mod tree;
 
 pub use draft::Draft;
 use ngram::Ngrams;
 use pace::Pace;
 use std::time::Duration;
+pub(crate) use tree::Tree;
 
 /// Where guesses come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,11 +28,16 @@ pub enum Speculation {
 /// The most tokens guessed at once: with the token before them, a small batch.
 pub(crate) const MOST_GUESSES: usize = 15;
 
+/// Other guesses than the likeliest, and how far they reach.
+const BRANCHES: usize = 2;
+const BRANCH: usize = 2;
+
 /// The guesses of one generation, from its own text.
 pub(crate) struct Speculator {
     ngrams: Ngrams,
     pace: Pace,
     guess: Vec<u32>,
+    others: Vec<Vec<u32>>,
     /// How sure the guess is, where there is one.
     class: usize,
     /// How much of it is tried.
@@ -41,27 +48,46 @@ impl Speculator {
     pub fn new(speculation: Speculation) -> Option<Self> {
         match speculation {
             Speculation::Off => None,
-            Speculation::Ngram => {
-                let (ngrams, pace) = (Ngrams::default(), Pace::default());
-                Some(Self { ngrams, pace, guess: Vec::new(), class: 0, tried: 0 })
-            }
+            Speculation::Ngram => Some(Self {
+                ngrams: Ngrams::default(),
+                pace: Pace::default(),
+                guess: Vec::new(),
+                others: Vec::new(),
+                class: 0,
+                tried: 0,
+            }),
         }
     }
 
-    /// Guesses at what follows `tokens`, as many as are worth trying.
-    pub fn guess(&mut self, tokens: &[u32], most: usize) -> &[u32] {
-        let matched = self.ngrams.guess(tokens, most.min(MOST_GUESSES), &mut self.guess);
+    /// Guesses at what follows `tokens`, as many as are worth trying; with branches where they have `places`.
+    pub fn guess(&mut self, tokens: &[u32], most: usize, places: usize, tree: &mut Tree) {
+        let most = most.min(MOST_GUESSES);
+        let matched = self.ngrams.guess(tokens, most, &mut self.guess, BRANCHES, &mut self.others);
         self.class = pace::class(matched);
         self.tried = self.pace.best(self.class, self.guess.len());
-        &self.guess[..self.tried]
+        tree.clear();
+        tree.add(&self.guess[..self.tried]);
+        for other in &self.others {
+            let other = &other[..other.len().min(BRANCH)];
+            let fits = self.tried + other.len() <= most.min(places);
+            if self.tried > 0 && fits && self.pace.branches(self.class, tree.len() + 1, other.len()) {
+                tree.add(other);
+            }
+        }
+        if tree.len() > most.min(places) {
+            tree.keep_chain();
+        }
     }
 
-    /// Learns what became of the last guess: the tokens that were chosen, how many rows the step had, and how long it took.
+    /// Learns from the tokens that were chosen what became of the last guess.
     pub fn learn(&mut self, chosen: &[u32]) {
         // Also where nothing was tried: whether it would have been right costs nothing to know.
         let right = self.guess.iter().zip(chosen).take_while(|(a, b)| a == b).count();
         let seen = self.guess.len().min(chosen.len()).min(self.tried.max(1));
         self.pace.guessed(self.class, right.min(seen), seen);
+        if let Some(first) = chosen.first().filter(|_| right == 0 && !self.others.is_empty()) {
+            self.pace.branched(self.others.iter().any(|other| other.first() == Some(first)));
+        }
         self.guess.clear();
         self.tried = 0;
     }

@@ -20,18 +20,31 @@ pub struct Ngrams {
 }
 
 impl Ngrams {
-    /// Guesses up to `most` tokens after `text`; how many tokens the place was found by, 0 where there is none.
-    pub fn guess(&mut self, text: &[u32], most: usize, guess: &mut Vec<u32>) -> usize {
+    /// Guesses up to `most` tokens after `text`; how many tokens the place was found by, 0 where there is none. `others`
+    /// gets guesses of the other places that begin differently, up to `branches`.
+    pub fn guess(
+        &mut self,
+        text: &[u32],
+        most: usize,
+        guess: &mut Vec<u32>,
+        branches: usize,
+        others: &mut Vec<Vec<u32>>,
+    ) -> usize {
         guess.clear();
+        others.clear();
         self.grow(text);
         let Some(key) = text.last_chunk::<KEY>() else { return 0 };
         let mut place = self.newest.get(key).copied().unwrap_or(NONE);
         let mut best = (0, 0);
+        let mut places = [0; PLACES];
+        let mut found = 0;
         for _ in 0..PLACES {
             if place == NONE {
                 break;
             }
             let at = place as usize;
+            places[found] = at;
+            found += 1;
             let matched =
                 text[..at].iter().rev().zip(text.iter().rev()).take(LONGEST).take_while(|(a, b)| a == b).count();
             if matched > best.0 {
@@ -45,6 +58,12 @@ impl Ngrams {
         let (matched, at) = best;
         if matched == 0 {
             return 0;
+        }
+        for &other in &places[..found] {
+            let begins = |guess: &[u32]| guess.first() == Some(&text[other]);
+            if others.len() < branches && text[other] != text[at] && !others.iter().any(|o| begins(o)) {
+                others.push(text[other..].iter().take(most).copied().collect());
+            }
         }
         for i in 0..most {
             // A text that repeats itself goes on with its own guess.
@@ -73,13 +92,14 @@ mod tests {
     use super::*;
 
     fn guess(text: &[u32], most: usize) -> (usize, Vec<u32>) {
-        let mut guess = Vec::new();
+        let (mut guess, mut others) = (Vec::new(), Vec::new());
         let mut ngrams = Ngrams::default();
         // The text grows token by token, as it does when it is written.
         for end in 1..text.len() {
-            ngrams.guess(&text[..end], most, &mut guess);
+            ngrams.guess(&text[..end], most, &mut guess, 2, &mut others);
         }
-        let matched = ngrams.guess(text, most, &mut guess);
+        let matched = ngrams.guess(text, most, &mut guess, 2, &mut others);
+        assert!(others.iter().all(|o| o.first() != guess.first() && !o.is_empty()));
         (matched, guess)
     }
 
@@ -97,6 +117,14 @@ mod tests {
         assert_eq!(guess(&text, 1), (5, vec![40]));
         let text = [1, 2, 3, 40, 0, 1, 2, 3, 50, 0, 7, 1, 2, 3];
         assert_eq!(guess(&text, 1), (3, vec![50]));
+    }
+
+    #[test]
+    fn other_places_give_other_guesses() {
+        let text = [1, 2, 3, 40, 41, 0, 1, 2, 3, 50, 51, 0, 1, 2, 3, 40, 60, 7, 1, 2, 3];
+        let (mut guess, mut others) = (Vec::new(), Vec::new());
+        Ngrams::default().guess(&text, 2, &mut guess, 2, &mut others);
+        assert_eq!((guess, others), (vec![40, 60], vec![vec![50, 51]]));
     }
 
     #[test]

@@ -34,11 +34,13 @@ pub struct Pace {
     seconds: [f64; MOST_GUESSES + 2],
     /// Seconds that one guess takes.
     guessing: f64,
+    /// How often another guess is right where the first is not.
+    branch: f64,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { right: [0.3, 0.6, 0.8], seconds: [0.0; MOST_GUESSES + 2], guessing: 0.0 }
+        Self { right: [0.3, 0.6, 0.8], seconds: [0.0; MOST_GUESSES + 2], guessing: 0.0, branch: 0.2 }
     }
 }
 
@@ -61,6 +63,22 @@ impl Pace {
             }
         }
         best
+    }
+
+    /// Whether `more` rows for another guess are worth it in a step of `rows`.
+    pub fn branches(&self, class: usize, rows: usize, more: usize) -> bool {
+        if rows + more >= self.seconds.len() {
+            return false;
+        }
+        let gain = (1.0 - self.right[class]) * self.branch;
+        // Plain tokens that the time would give.
+        let price = (self.cost(rows + more) - self.cost(rows)) / self.seconds[1].max(1e-9);
+        gain > price
+    }
+
+    /// Whether another guess was right where the first was not.
+    pub fn branched(&mut self, right: bool) {
+        self.branch += RATE * (if right { 1.0 } else { 0.0 } - self.branch);
     }
 
     /// Seconds of a step: measured, or on the line through what was.

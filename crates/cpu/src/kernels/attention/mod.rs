@@ -132,14 +132,15 @@ fn see_alike(record: &Record, context: &Context<'_>, a: usize, b: usize) -> bool
     a.length == b.length && first(a.sequence).is_some_and(|block| first(b.sequence) == Some(block))
 }
 
-/// The positions of its sequence that a row sees.
+/// The places of its sequence that a row sees, but for those that are hidden from it.
 fn sees(p: &AttentionParams, row: RowVars) -> std::ops::Range<usize> {
     let (position, window) = (row.position as usize, p.window as usize);
     let (end, reach) = match p.sees == Sees::All as u32 {
         true => (row.length as usize, window / 2),
-        false => (position + 1, window.saturating_sub(1)),
+        false => (row.place() + 1, window.saturating_sub(1)),
     };
-    if window == 0 { 0..end } else { position.saturating_sub(reach)..end.min(position + reach + 1) }
+    let near = position + row.ahead as usize + reach + 1;
+    if window == 0 { 0..end } else { position.saturating_sub(reach)..end.min(near) }
 }
 
 /// One tile: rows of one sequence times heads of one KV head.
@@ -164,11 +165,14 @@ unsafe fn attend<S: Simd, K: Keys>(
     // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`); q rows have `heads * d` values.
     let mut tile = unsafe { Tile::new(context.scratch(worker), d, rows * heads) };
     for i in 0..rows {
-        let sees = sees(p, context.row_vars(row + i));
+        let vars = context.row_vars(row + i);
+        let sees = sees(p, vars);
         let q = context.row(record, attention::Q, row + i).cast::<f32>().cast_const();
         for j in 0..heads {
             // SAFETY: head `head + j` of a q row has `d` values.
-            unsafe { tile.set_query(s, i * heads + j, q.add((head + j) * d), p.scale, sees.clone()) }
+            unsafe {
+                tile.set_query(s, i * heads + j, q.add((head + j) * d), p.scale, sees.clone(), vars.hidden_places())
+            }
         }
     }
     let span = tile.span();

@@ -78,6 +78,8 @@ struct Query {
     /// Positions it sees, as a range.
     from: usize,
     to: usize,
+    /// Of the places before its own, the last it sees, those that it does not: bit `i` is `i + 1` before.
+    hidden: u64,
     max: f32,
     sum: f32,
     /// What the values so far are to be multiplied with, because the maximum rose.
@@ -124,14 +126,22 @@ impl Tile {
         let values = keys.wrapping_add(KV_BLOCK * stride);
         // SAFETY: the parts follow one another inside `bytes(d)`.
         unsafe { std::ptr::write_bytes(queries, 0, 2 * TILE * stride) };
-        let none = Query { from: 0, to: 0, max: f32::NEG_INFINITY, sum: 0.0, shrink: 1.0 };
+        let none = Query { from: 0, to: 0, hidden: 0, max: f32::NEG_INFINITY, sum: 0.0, shrink: 1.0 };
         Self { count, d, stride, queries, results, scores, keys, values, state: [none; TILE] }
     }
 
     /// # Safety
     /// `index < count`, and `q` has `d` values.
     #[inline(always)]
-    pub unsafe fn set_query<S: Simd>(&mut self, s: S, index: usize, q: *const f32, scale: f32, sees: Range<usize>) {
+    pub unsafe fn set_query<S: Simd>(
+        &mut self,
+        s: S,
+        index: usize,
+        q: *const f32,
+        scale: f32,
+        sees: Range<usize>,
+        hidden: u64,
+    ) {
         let scale = s.splat(scale);
         let to = self.queries.wrapping_add(index * self.stride);
         let mut at = 0;
@@ -143,6 +153,7 @@ impl Tile {
         }
         self.state[index].from = sees.start;
         self.state[index].to = sees.end;
+        self.state[index].hidden = hidden;
     }
 
     /// Positions any query sees.
@@ -308,6 +319,11 @@ impl Tile {
                 for i in (0..from).chain(to.max(from)..KV_BLOCK) {
                     *scores.add(i) = f32::NEG_INFINITY;
                 }
+                // Hidden places are all in the block that ends what the query sees.
+                let hidden = if query.to <= base + KV_BLOCK { query.hidden } else { 0 };
+                for i in (0..to.saturating_sub(1)).filter(|i| hidden >> (to - 2 - i) & 1 == 1) {
+                    *scores.add(i) = f32::NEG_INFINITY;
+                }
                 let mut largest = s.splat(f32::NEG_INFINITY);
                 for at in (0..KV_BLOCK).step_by(S::LANES) {
                     let mut v = s.load(scores.add(at));
@@ -329,6 +345,19 @@ impl Tile {
                     let weight = s.select_lt(lowest, v, exp(s, s.add(v, minus_max)), s.splat(0.0));
                     s.store(scores.add(at), weight);
                     sum = s.add(sum, weight);
+                }
+                if hidden != 0 {
+                    // Added up as if what is hidden were not there: the sum must not depend on where a branch is stored.
+                    let mut packed = [0.0f32; KV_BLOCK];
+                    let mut next = from;
+                    for i in (from..to).filter(|i| *i + 1 == to || hidden >> (to - 2 - i) & 1 == 0) {
+                        packed[next] = *scores.add(i);
+                        next += 1;
+                    }
+                    sum = s.splat(0.0);
+                    for at in (0..KV_BLOCK).step_by(S::LANES) {
+                        sum = s.add(sum, s.load(packed.as_ptr().add(at)));
+                    }
                 }
                 query.shrink = (query.max - max).exp();
                 query.sum = query.sum * query.shrink + s.sum(sum);

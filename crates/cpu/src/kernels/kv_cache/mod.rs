@@ -121,9 +121,9 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
             }
             let index = index - q_heads;
             let vars = context.row_vars(row);
-            let position = vars.position as usize;
-            let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, position / KV_BLOCK) else { continue };
-            let at = block.add(Context::kv_row(&p.kv, index, position));
+            let place = vars.place();
+            let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, place / KV_BLOCK) else { continue };
+            let at = block.add(Context::kv_row(&p.kv, index, place));
             let k = context.row(record, heads::K, row).cast::<f32>().add(index * d);
             turn(s, &one, norm_weight(record, context, heads::K_NORM), k, head, (cos, sin));
             K::put(s, dtype, head, at, d);
