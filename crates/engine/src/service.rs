@@ -24,6 +24,8 @@ struct Mailbox {
 struct State {
     pieces: VecDeque<Piece>,
     end: Option<Result<Summary, Error>>,
+    /// `end` was written, and may have been read.
+    ended: bool,
     waker: Option<Waker>,
 }
 
@@ -43,7 +45,26 @@ impl Mailbox {
     }
 }
 
-type Submission = (Request, Arc<Mailbox>);
+/// The side of a mailbox that is written. However it goes away, the reader learns that nothing more comes.
+struct Outbox(Arc<Mailbox>);
+
+impl Outbox {
+    fn end(&self, end: Result<Summary, Error>) {
+        self.0.put(|state| {
+            if !state.ended {
+                (state.ended, state.end) = (true, Some(end));
+            }
+        });
+    }
+}
+
+impl Drop for Outbox {
+    fn drop(&mut self) {
+        self.end(Err(Error::Stopped { why: "the service has ended".into() }));
+    }
+}
+
+type Submission = (Request, Outbox);
 
 /// A running scheduler. Dropping it ends what still runs.
 ///
@@ -87,7 +108,7 @@ impl Service {
     /// Queues a request. Errors of the request itself come out of the reply.
     pub fn submit(&self, request: Request) -> Result<Reply, Error> {
         let mailbox = Arc::new(Mailbox::default());
-        let sent = self.submissions.as_ref().is_some_and(|s| s.send((request, mailbox.clone())).is_ok());
+        let sent = self.submissions.as_ref().is_some_and(|s| s.send((request, Outbox(mailbox.clone()))).is_ok());
         match sent {
             true => Ok(Reply { mailbox, summary: None, done: false }),
             false => Err(Error::Stopped { why: "its thread has ended".into() }),
@@ -119,7 +140,7 @@ impl Drop for Service {
 
 /// The thread: takes in what is submitted, steps, hands out what came of it.
 fn serve(mut scheduler: Scheduler, inbox: &Receiver<Submission>, metrics: &Mutex<Metrics>) {
-    let mut readers: HashMap<RequestId, Arc<Mailbox>> = HashMap::new();
+    let mut readers: HashMap<RequestId, Outbox> = HashMap::new();
     let mut events: Vec<(RequestId, Event)> = Vec::new();
     'serving: loop {
         loop {
@@ -128,16 +149,16 @@ fn serve(mut scheduler: Scheduler, inbox: &Receiver<Submission>, metrics: &Mutex
                 _ => inbox.try_recv(),
             };
             match submitted {
-                Ok((request, mailbox)) => match scheduler.submit(request) {
-                    Ok(id) => drop(readers.insert(id, mailbox)),
-                    Err(error) => mailbox.put(|state| state.end = Some(Err(error))),
+                Ok((request, outbox)) => match scheduler.submit(request) {
+                    Ok(id) => drop(readers.insert(id, outbox)),
+                    Err(error) => outbox.end(Err(error)),
                 },
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => break 'serving,
             }
         }
-        readers.retain(|id, mailbox| {
-            let abandoned = mailbox.abandoned.load(Ordering::Relaxed);
+        readers.retain(|id, outbox| {
+            let abandoned = outbox.0.abandoned.load(Ordering::Relaxed);
             if abandoned {
                 scheduler.cancel(*id);
             }
@@ -147,17 +168,14 @@ fn serve(mut scheduler: Scheduler, inbox: &Receiver<Submission>, metrics: &Mutex
         // Before anybody can see what came of the step.
         *metrics.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.metrics();
         for (id, event) in events.drain(..) {
-            let Some(mailbox) = readers.get(&id) else { continue };
+            let Some(outbox) = readers.get(&id) else { continue };
             match event {
-                Event::Piece(piece) => mailbox.put(|state| state.pieces.push_back(piece)),
-                Event::Finished(summary) => mailbox.put(|state| state.end = Some(Ok(summary))),
-                Event::Failed(why) => mailbox.put(|state| state.end = Some(Err(Error::Stopped { why }))),
+                Event::Piece(piece) => outbox.0.put(|state| state.pieces.push_back(piece)),
+                Event::Finished(summary) => outbox.end(Ok(summary)),
+                Event::Failed(why) => outbox.end(Err(Error::Stopped { why })),
             }
         }
         readers.retain(|id, _| scheduler.has(*id));
-    }
-    for mailbox in readers.values() {
-        mailbox.put(|state| state.end = Some(Err(Error::Stopped { why: "the service was dropped".into() })));
     }
 }
 

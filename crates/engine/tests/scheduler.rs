@@ -259,3 +259,16 @@ fn a_client_that_leaves_is_cancelled_and_a_bad_request_hurts_nobody() {
     assert_eq!(reply.filter(|p| p.is_ok()).count(), 3);
     assert_eq!((service.metrics().cancelled, service.metrics().running), (1, 0));
 }
+
+#[test]
+fn a_reply_that_outlives_its_service_ends() {
+    let service = Service::start(engine(2, 4096), SchedulerOptions::default()).unwrap();
+    let endless = GenerateOptions::new().ignore_eos(true);
+    let mut replies: Vec<_> =
+        (0..4).map(|i| service.submit(Request { tokens: vec![5 + i], options: endless.clone() }).unwrap()).collect();
+    assert!(replies[0].next().is_some());
+    drop(service);
+    for reply in &mut replies {
+        assert!(matches!(reply.last(), Some(Err(Error::Stopped { .. }))));
+    }
+}

@@ -349,10 +349,9 @@ impl Tile {
                 if hidden != 0 {
                     // Added up as if what is hidden were not there: the sum must not depend on where a branch is stored.
                     let mut packed = [0.0f32; KV_BLOCK];
-                    let mut next = from;
-                    for i in (from..to).filter(|i| *i + 1 == to || hidden >> (to - 2 - i) & 1 == 0) {
+                    let seen = (from..to).filter(|i| *i + 1 == to || hidden >> (to - 2 - i) & 1 == 0);
+                    for (next, i) in (from..).zip(seen) {
                         packed[next] = *scores.add(i);
-                        next += 1;
                     }
                     sum = s.splat(0.0);
                     for at in (0..KV_BLOCK).step_by(S::LANES) {
