@@ -54,6 +54,11 @@ impl Level {
         Level::ALL.into_iter().filter(|&l| l <= Level::detect())
     }
 
+    /// Whether products of many rows are faster in bf16 than with int8 blocks.
+    pub fn has_tiles(self) -> bool {
+        self >= Level::Amx
+    }
+
     /// `self`, if this machine has it.
     pub fn checked(self) -> Result<Level, LevelError> {
         let has = Level::detect();

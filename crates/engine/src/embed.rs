@@ -4,7 +4,7 @@
 //! a step is full; no row sees a row of another text.
 
 use crate::Error;
-use crate::engine::{Activations, DEFAULT_CONTEXT, FileView, LoadOptions};
+use crate::engine::{Activations, DEFAULT_CONTEXT, FileView, LoadOptions, has_tiles};
 use akunu_arch::{Model, Pooling};
 use akunu_cpu::{Cpu, FileBytes, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
@@ -92,12 +92,12 @@ impl Embedder {
         let context = options.context.unwrap_or(DEFAULT_CONTEXT).min(config.context).max(1);
         let rows = options.chunk.clamp(1, 1 << 16);
         let max_rows = rows.max(context);
-        let int8_activations = options.activations == Activations::Int8;
+        let rounds = options.activations == Activations::Int8;
         let build_options = BuildOptions {
             max_rows,
             max_outputs: max_rows,
-            int8_activations,
-            may_round: int8_activations,
+            int8_activations: rounds && !has_tiles(&options),
+            may_round: rounds,
             kv: options.kv,
             output,
         };

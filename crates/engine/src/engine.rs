@@ -137,18 +137,25 @@ fn chunk_of(options: &LoadOptions) -> usize {
     options.chunk.clamp(1, 4096)
 }
 
+/// Whether the backend will have tiles for many rows.
+pub(crate) fn has_tiles(options: &LoadOptions) -> bool {
+    options.level.or_else(|| Level::from_environment().ok()).is_some_and(Level::has_tiles)
+}
+
 /// The programs of rows that decode, by rows, and that of prompts.
 fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Vec<Program>, Error> {
     let chunk = chunk_of(options);
-    let int8_activations = options.activations == Activations::Int8;
-    let program = |output: Output, max_rows: usize, may_round: bool| {
+    let rounds = options.activations == Activations::Int8;
+    // What is rounded to bf16 need not be rounded to int8 before.
+    let many = |output: Output, rows: usize| (output, rows, rounds && !has_tiles(options), rounds);
+    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| (Output::Logits, rows, rounds, false));
+    let hearing = hearing::programs(model, chunk).map(|(output, rows)| many(output, rows));
+    let classes = decoding.into_iter().chain([many(Output::Logits, chunk)]).chain(hearing);
+    let built = classes.map(|(output, max_rows, int8_activations, may_round)| {
         let (max_outputs, kv) = (max_rows.min(MAX_OUTPUTS), options.kv);
         Ok(build(model, file, BuildOptions { max_rows, max_outputs, int8_activations, may_round, kv, output })?)
-    };
-    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| program(Output::Logits, rows, false));
-    let prompts = [program(Output::Logits, chunk, int8_activations)];
-    let hearing = hearing::programs(model, chunk).map(|(output, rows)| program(output, rows, int8_activations));
-    decoding.into_iter().chain(prompts).chain(hearing).collect()
+    });
+    built.collect()
 }
 
 fn footprint(file: &ModelFile, programs: &[Program], options: &LoadOptions) -> Footprint {

@@ -17,11 +17,6 @@ fn dot(x: &[f32], w: &[f32]) -> (f64, f64) {
     terms.fold((0.0, 0.0), |(sum, size), t| (sum + t, size + t.abs()))
 }
 
-/// Whether the program lets products round: exact activations of quantized weights never do.
-fn rounds(noise: &mut Noise, dtype: DType, int8: bool) -> bool {
-    (int8 || !dtype.is_quantized()) && noise.below(3) > 0
-}
-
 /// What rounding both operands to bf16 may change, as a part of the sum of magnitudes.
 fn rounding(rig: &Rig, cpu: &Cpu) -> f32 {
     let tiles = rig.program.may_round && rig.program.max_rows > 16 && cpu.level() == Level::Amx;
@@ -49,7 +44,7 @@ fn products_and_epilogues_agree_with_their_definition() {
                 let kind = noise.pick(&ACTIVATIONS);
                 let (scale, cap) = (noise.pick(&[1.0f32, 0.3]), noise.pick(&[0.0f32, 30.0]));
                 let mut rig = Rig::new(rows, 0);
-                rig.program.may_round = rounds(&mut noise, dtype, int8);
+                rig.program.may_round = noise.below(3) > 0;
                 let w = rig.matrix(&mut noise, dtype, n, k);
                 let x = rig.buffer(Per::Row, k, if int8 { Store::Q8 } else { Store::F32 });
                 let residual = with_residual.then(|| rig.f32(n));
@@ -131,7 +126,7 @@ fn gated_products_reach_f32_and_int8_rows() {
             let n = if store == Store::Q8 { noise.pick(&[32, 96, 160]) } else { noise.pick(&[7, 65, 96]) };
             let kind = noise.pick(&ACTIVATIONS);
             let mut rig = Rig::new(rows, 0);
-            rig.program.may_round = rounds(&mut noise, dtype, int8);
+            rig.program.may_round = noise.below(3) > 0;
             let (w, u) = (rig.matrix(&mut noise, dtype, n, k), rig.matrix(&mut noise, dtype, n, k));
             let x = rig.buffer(Per::Row, k, if int8 { Store::Q8 } else { Store::F32 });
             let y = rig.buffer(Per::Row, n, store);

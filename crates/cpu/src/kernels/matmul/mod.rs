@@ -25,7 +25,8 @@ use table::{Act, DOTS};
 pub struct Inner {
     /// The weight format, or `None` for every format that goes with `act`.
     pub dtype: Option<DType>,
-    pub act: Act,
+    /// The form of the activations, or `None` for both.
+    pub act: Option<Act>,
     pub run: InnerFn,
 }
 
@@ -44,7 +45,9 @@ impl Inner {
     pub fn serves(&self, record: &Record) -> bool {
         let Some(dtype) = DType::from_index(record.params::<MatMulParams>().dtype as u8) else { return false };
         let act = if record.flags & X_IS_Q8 != 0 { Act::Q8 } else { Act::F32 };
-        act == self.act && self.dtype.unwrap_or(dtype) == dtype && (act == Act::F32 || dtype.is_quantized())
+        self.act.is_none_or(|a| a == act)
+            && self.dtype.unwrap_or(dtype) == dtype
+            && (act == Act::F32 || dtype.is_quantized())
     }
 }
 
@@ -61,7 +64,7 @@ pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
             level: product.level.max(dots.level),
             serves: product::serves,
             preference: (dots.level, dots.dtype.is_some()),
-            inner: Some(Inner { dtype: dots.dtype, act: dots.act, run: InnerFn::Dots(dots.run) }),
+            inner: Some(Inner { dtype: dots.dtype, act: Some(dots.act), run: InnerFn::Dots(dots.run) }),
             run: product.run,
         })
     });
@@ -85,7 +88,7 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
             level: Level::Amx,
             serves: amx::serves,
             preference: (Level::Amx, strip.dtype.is_some()),
-            inner: Some(Inner { dtype: strip.dtype, act: strip.act, run: InnerFn::Strip(strip.run) }),
+            inner: Some(Inner { dtype: strip.dtype, act: None, run: InnerFn::Strip(strip.run) }),
             run,
         })
     })

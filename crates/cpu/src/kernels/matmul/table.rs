@@ -30,9 +30,8 @@ pub struct DotsRow {
 /// How weights of a format become tiles.
 #[cfg(target_arch = "x86_64")]
 pub struct StripRow {
-    /// As in [`DotsRow`].
+    /// The weight format, or `None` for every quantized one.
     pub dtype: Option<DType>,
-    pub act: Act,
     pub name: &'static str,
     pub run: amx::StripFn,
 }
@@ -88,18 +87,17 @@ macro_rules! table {
             ),)*
         ];
 
-        /// Every way to tiles.
+        /// Every way to tiles; the form of the activations does not matter to it.
         #[cfg(target_arch = "x86_64")]
         pub static STRIPS: &[StripRow] = &[
-            StripRow { dtype: Some(DType::F32), act: Act::F32, name: "F32", run: amx::f32 },
-            StripRow { dtype: Some(DType::F16), act: Act::F32, name: "F16", run: amx::f16 },
-            StripRow { dtype: Some(DType::BF16), act: Act::F32, name: "BF16", run: amx::bf16 },
-            StripRow { dtype: None, act: Act::Q8, name: "any", run: amx::q8::<avx512::Any> },
+            StripRow { dtype: Some(DType::F32), name: "F32", run: amx::f32 },
+            StripRow { dtype: Some(DType::F16), name: "F16", run: amx::f16 },
+            StripRow { dtype: Some(DType::BF16), name: "BF16", run: amx::bf16 },
+            StripRow { dtype: None, name: "any", run: amx::quantized::<avx512::Any> },
             $(StripRow {
                 dtype: Some(DType::$dtype),
-                act: Act::Q8,
                 name: stringify!($dtype),
-                run: amx::q8::<avx512::$kernel>,
+                run: amx::quantized::<avx512::$kernel>,
             },)*
         ];
     };

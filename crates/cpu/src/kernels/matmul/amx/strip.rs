@@ -33,7 +33,7 @@ impl Strip<'_> {
 /// # Safety
 /// As [`Strip`] says: the rows and values exist, `out` has room for the tiles, and the machine has the level.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
-pub unsafe fn q8<W: Weights>(s: &Strip<'_>) {
+pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
     let Some(w) = W::of(s.of) else { return };
     let blocks = s.len / STEP;
     for n in (0..s.of.cols.min(STRIP)).step_by(ROWS) {
@@ -105,7 +105,7 @@ unsafe fn step<W: Weights>(
 }
 
 /// # Safety
-/// As [`q8`].
+/// As [`quantized`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub unsafe fn f32(s: &Strip<'_>) {
     for n in 0..s.of.cols.min(STRIP) {
@@ -123,7 +123,7 @@ pub unsafe fn f32(s: &Strip<'_>) {
 }
 
 /// # Safety
-/// As [`q8`].
+/// As [`quantized`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub unsafe fn f16(s: &Strip<'_>) {
     for n in 0..s.of.cols.min(STRIP) {
@@ -140,7 +140,7 @@ pub unsafe fn f16(s: &Strip<'_>) {
 }
 
 /// # Safety
-/// As [`q8`].
+/// As [`quantized`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
 pub unsafe fn bf16(s: &Strip<'_>) {
     for n in 0..s.of.cols.min(STRIP) {
