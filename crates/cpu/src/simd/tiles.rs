@@ -279,6 +279,9 @@ impl Drop for Tiles {
 }
 
 /// Two registers of f32 as one of bf16.
+///
+/// # Safety
+/// Only where a caller has other features: then the machine must have these.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 pub fn round(low: __m512, high: __m512) -> __m512i {
@@ -287,6 +290,9 @@ pub fn round(low: __m512, high: __m512) -> __m512i {
 }
 
 /// 16 registers of 16 lanes, transposed.
+///
+/// # Safety
+/// Only where a caller has other features: then the machine must have these.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub fn transpose(v: [__m512; 16]) -> [__m512; 16] {

@@ -226,19 +226,19 @@ impl Scratch {
     unsafe fn set_keys<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
         for step in 0..d / STEP {
             for tile in 0..KV_BLOCK / SIDE {
-                let mut parts = [[_mm512_setzero_ps(); SIDE]; 2];
-                for i in 0..SIDE {
+                let (mut upper, mut rest) = ([_mm512_setzero_ps(); SIDE], [_mm512_setzero_ps(); SIDE]);
+                for (i, (upper, rest)) in upper.iter_mut().zip(&mut rest).enumerate() {
                     let position = tile * SIDE + i;
                     if seen.contains(&position) {
                         let row = rows.wrapping_add(position * stride);
                         // SAFETY: a step of a row that was written.
                         let (a, b) = unsafe { (K::load(s, row, step * STEP), K::load(s, row, step * STEP + 16)) };
                         let ((a, a_rest), (b, b_rest)) = (split(a), split(b));
-                        parts[0][i] = _mm512_castsi512_ps(round(a, b));
-                        parts[1][i] = _mm512_castsi512_ps(round(a_rest, b_rest));
+                        *upper = _mm512_castsi512_ps(round(a, b));
+                        *rest = _mm512_castsi512_ps(round(a_rest, b_rest));
                     }
                 }
-                for (to, part) in self.keys.iter_mut().zip(parts) {
+                for (to, part) in self.keys.iter_mut().zip([upper, rest]) {
                     let to = &mut to[(step * (KV_BLOCK / SIDE) + tile) * TILE_BYTES..][..TILE_BYTES];
                     for (to, v) in to.chunks_exact_mut(64).zip(transpose(part)) {
                         // SAFETY: a row of a tile.
