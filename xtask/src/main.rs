@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use xtask::bench::{Peers, peers};
+use xtask::bench::{EmbedPeers, Peers, embed, peers};
 use xtask::{models, quality, real, tidy};
 
 const HELP: &str = "usage: cargo xtask CHORE
@@ -16,7 +16,9 @@ const HELP: &str = "usage: cargo xtask CHORE
   convert-quality DIR [TYPE…]    compare our quantizers with those of the llama.cpp tools in DIR
   bench peers --llama-bench PATH measure against llama.cpp
       [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N] [--gen N]
-      [--depth N] [--threads N] [-- ARGUMENTS OF llama-bench]";
+      [--depth N] [--threads N] [-- ARGUMENTS OF llama-bench]
+  bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
+      [--akunu PATH] [--rounds N] [--threads N]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         ["models", "fetch", names @ ..] => models::fetch(names),
         ["real", names @ ..] => real::run(names),
         ["convert-quality", tools, types @ ..] => quality::run(Path::new(tools), types),
+        ["bench", "embed", flags @ ..] => embed_options(flags).and_then(|o| embed(&o)),
         ["bench", "peers", flags @ ..] => options(flags).and_then(|o| peers(&o)),
         _ => {
             eprintln!("{HELP}");
@@ -52,6 +55,25 @@ fn check() -> anyhow::Result<bool> {
         tidy::promises().for_each(|promise| println!("kept: {promise}"));
     }
     Ok(findings.is_empty())
+}
+
+fn embed_options(flags: &[&str]) -> anyhow::Result<EmbedPeers> {
+    let mut options = EmbedPeers { python: PathBuf::new(), akunu: None, rounds: 5, threads: 2 };
+    let (pairs, rest) = flags.as_chunks::<2>();
+    for [flag, value] in pairs {
+        let number = || value.parse::<usize>().with_context(|| format!("{flag} needs a number, not {value:?}"));
+        match *flag {
+            "--python" => options.python = value.into(),
+            "--akunu" => options.akunu = Some(value.into()),
+            "--rounds" => options.rounds = number()?.max(1),
+            "--threads" => options.threads = number()?.max(1),
+            _ => bail!("{flag} is not known\n{HELP}"),
+        }
+    }
+    if !rest.is_empty() || options.python.as_os_str().is_empty() {
+        bail!("--python is needed: a Python with the packages that xtask/peers/embed.py names");
+    }
+    Ok(options)
 }
 
 fn options(flags: &[&str]) -> anyhow::Result<Peers> {

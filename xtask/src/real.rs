@@ -8,6 +8,8 @@
 //! log-probabilities (`shared/fixtures/real`). Ours must be within the tolerance of f32, or no further from it than
 //! those are.
 
+mod embeddings;
+
 use std::fs;
 use std::path::Path;
 
@@ -75,6 +77,7 @@ pub fn run(names: &[&str]) -> anyhow::Result<bool> {
             agree &= token_for_token(&path, &read(&shared.join(EXACT_REFERENCE))?)?;
         }
     }
+    agree &= embeddings::run(&hub, &folder, names)?;
     Ok(agree)
 }
 

@@ -1,12 +1,15 @@
-//! `cargo xtask bench peers`: our speed and llama.cpp's, in rounds that alternate so that both meet the same machine.
+//! `cargo xtask bench`: our speed and llama.cpp's, in rounds that alternate so that both meet the same machine.
 
+mod embed;
 mod machine;
 mod report;
+
+pub use embed::{EmbedPeers, embed};
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use akunu::hub::{CATALOG, Hub};
+use akunu::hub::{CATALOG, Hub, Task};
 use akunu::synth;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
@@ -87,8 +90,8 @@ fn build() -> anyhow::Result<PathBuf> {
 fn models(options: &Peers) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let hub = Hub::from_environment()?;
     if options.models.is_empty() {
-        let fetched = CATALOG.iter().filter(|k| k.file.ends_with(".gguf"));
-        let fetched = fetched.filter_map(|k| Some((k.name.to_owned(), hub.path(k.name).ok()?)));
+        let generate = CATALOG.iter().filter(|k| k.task == Task::Generate);
+        let fetched = generate.filter_map(|k| Some((k.name.to_owned(), hub.path(k.name).ok()?)));
         return Ok(fetched.collect());
     }
     let mut found = Vec::new();

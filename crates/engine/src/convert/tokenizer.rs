@@ -1,7 +1,7 @@
 //! `tokenizer.json` to the `tokenizer.ggml.*` keys of GGUF.
 //!
-//! Two kinds can be said in GGUF: byte-level BPE, whose splitting rule GGUF names, and BPE that came out of
-//! SentencePiece, whose merges become scores. Before anything is written, both tokenizers are built and compared.
+//! Three kinds can be said in GGUF: byte-level BPE, whose splitting rule GGUF names, BPE that came out of
+//! SentencePiece, whose merges become scores, and WordPiece. Before anything is written, both tokenizers are built and compared.
 
 use std::collections::HashMap;
 
@@ -25,6 +25,11 @@ pub struct Vocabulary {
     eos: Option<u32>,
     unknown: Option<u32>,
     pad: Option<u32>,
+    /// Before and after a text, in encoders.
+    cls: Option<u32>,
+    separator: Option<u32>,
+    lowercase: Option<bool>,
+    strip_accents: Option<bool>,
     add_bos: bool,
     add_space_prefix: Option<bool>,
     chat_template: Option<String>,
@@ -50,12 +55,15 @@ pub fn read(file: &ModelFile, vocab: usize) -> Result<Option<Vocabulary>, Error>
         return Err(not_supported("a tokenizer with more tokens than the model has embeddings"));
     }
     let model = &json["model"];
-    if model["type"] != "BPE" {
-        return Err(not_supported(&format!("a tokenizer of type {} in a GGUF decoder", model["type"])));
+    let word_piece = model["type"] == "WordPiece";
+    if !word_piece && model["type"] != "BPE" {
+        return Err(not_supported(&format!("a tokenizer of type {} in a GGUF file", model["type"])));
     }
     let mut vocabulary = Vocabulary::of(&tokenizer, vocab);
     vocabulary.chat_template = ChatTemplate::from_model_file(file).ok().map(|t| t.source().to_owned());
-    if model["byte_fallback"] == true {
+    if word_piece {
+        vocabulary.word_piece(&tokenizer, &json);
+    } else if model["byte_fallback"] == true {
         vocabulary.model = "llama";
         vocabulary.pre = "default";
         vocabulary.scores = scores(&vocabulary.tokens, model);
@@ -155,10 +163,29 @@ impl Vocabulary {
             eos: tokenizer.eos(),
             unknown: tokenizer.unknown(),
             pad: tokenizer.pad(),
+            cls: None,
+            separator: None,
+            lowercase: None,
+            strip_accents: None,
             add_bos: tokenizer.adds_bos(),
             add_space_prefix: None,
             chat_template: None,
         }
+    }
+
+    /// GGUF marks where words begin, `tokenizer.json` where they go on.
+    fn word_piece(&mut self, tokenizer: &Tokenizer, json: &Value) {
+        self.model = "bert";
+        self.pre = "default";
+        for (token, _) in self.tokens.iter_mut().zip(&self.types).filter(|(_, kind)| **kind == 1) {
+            *token = token.strip_prefix("##").map_or_else(|| format!("▁{token}"), str::to_owned);
+        }
+        let (before, after) = tokenizer.frame();
+        (self.cls, self.separator) = (before.first().copied(), after.first().copied());
+        self.bos = self.bos.or(self.cls);
+        self.eos = self.eos.or(self.separator);
+        self.lowercase = json["normalizer"]["lowercase"].as_bool();
+        self.strip_accents = json["normalizer"]["strip_accents"].as_bool();
     }
 
     fn as_gguf(&self) -> GgufVocab<'_> {
@@ -173,6 +200,10 @@ impl Vocabulary {
             eos: self.eos,
             unknown: self.unknown,
             pad: self.pad,
+            cls: self.cls,
+            separator: self.separator,
+            lowercase: self.lowercase,
+            strip_accents: self.strip_accents,
             add_bos: Some(self.add_bos),
             add_space_prefix: self.add_space_prefix,
             ..GgufVocab::default()
@@ -195,12 +226,23 @@ impl Vocabulary {
             ("tokenizer.ggml.eos_token_id", self.eos),
             ("tokenizer.ggml.unknown_token_id", self.unknown),
             ("tokenizer.ggml.padding_token_id", self.pad),
+            ("tokenizer.ggml.cls_token_id", self.cls),
+            // The misspelling is the key's name.
+            ("tokenizer.ggml.seperator_token_id", self.separator),
         ] {
             if let Some(id) = id {
                 writer.set(key, id)?;
             }
         }
         writer.set("tokenizer.ggml.add_bos_token", self.add_bos)?;
+        for (key, value) in [
+            ("tokenizer.ggml.normalizer.lowercase", self.lowercase),
+            ("tokenizer.ggml.normalizer.strip_accents", self.strip_accents),
+        ] {
+            if let Some(value) = value {
+                writer.set(key, value)?;
+            }
+        }
         if let Some(prefix) = self.add_space_prefix {
             writer.set("tokenizer.ggml.add_space_prefix", prefix)?;
         }

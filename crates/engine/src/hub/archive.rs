@@ -25,6 +25,12 @@ pub fn extract(path: &Path, member: &str, limit: u64, out: &mut dyn Write) -> Re
     }
 }
 
+/// As [`extract`], from a zip archive whose beginning is missing: what its directory says counts from its end.
+pub fn extract_from_end(path: &Path, member: &str, limit: u64, out: &mut dyn Write) -> Result<u64, Error> {
+    let file = File::open(path).map_err(Error::io(path))?;
+    from_zip(path, BufReader::with_capacity(1 << 18, file), member, limit, out)
+}
+
 fn missing(path: &Path, member: &str) -> Error {
     Error::archive(path, format!("has no member that ends in {member:?}"))
 }
@@ -66,11 +72,14 @@ fn from_zip(
     file.seek(SeekFrom::Start(len.saturating_sub(LONGEST_TAIL))).map_err(io())?;
     (&mut file).take(LONGEST_TAIL).read_to_end(&mut tail).map_err(io())?;
     let end = (0..tail.len().saturating_sub(END_RECORD - 1)).rev().find(|&i| tail[i..].starts_with(b"PK\x05\x06"));
-    let end = &tail[end.ok_or_else(|| bad("has no directory: it is cut off or not a zip archive"))?..];
-    let (size, start) = (u32_at(end, 12), u32_at(end, 16));
-    if size > MAX_DIRECTORY || start.saturating_add(size) > len {
-        return Err(bad("has a directory that does not fit it"));
-    }
+    let at = end.ok_or_else(|| bad("has no directory: it is cut off or not a zip archive"))?;
+    let end_at = len - (tail.len() - at) as u64;
+    let end = &tail[at..];
+    // The directory ends where its end record begins; what is missing before it moves all offsets.
+    let (size, stated) = (u32_at(end, 12), u32_at(end, 16));
+    let start = end_at.checked_sub(size).filter(|start| size <= MAX_DIRECTORY && *start <= stated);
+    let start = start.ok_or_else(|| bad("has a directory that does not fit it"))?;
+    let missing_bytes = stated - start;
     let mut directory = vec![0; size as usize];
     file.seek(SeekFrom::Start(start)).map_err(io())?;
     file.read_exact(&mut directory).map_err(io())?;
@@ -81,6 +90,7 @@ fn from_zip(
         let name = rest.get(46..46 + name_len as usize).ok_or_else(|| bad("has a damaged directory"))?;
         if name.ends_with(member.as_bytes()) {
             let (method, packed, at) = (u16_at(rest, 10), u32_at(rest, 20), u32_at(rest, 42));
+            let at = at.checked_sub(missing_bytes).ok_or_else(|| bad("has lost the member's beginning"))?;
             let mut local = [0; 30];
             file.seek(SeekFrom::Start(at)).map_err(io())?;
             file.read_exact(&mut local).map_err(io())?;

@@ -10,7 +10,7 @@ mod http;
 mod packages;
 mod repository;
 
-pub use catalog::{CATALOG, Known, Registry};
+pub use catalog::{CATALOG, Known, Registry, Task};
 pub use error::Error;
 pub use http::{Client, Download, MAX_FILE, Progress, sha256_of};
 pub use repository::{Choice, Repository, check_name, check_path};
@@ -169,7 +169,11 @@ impl Hub {
 
     /// Deletes a fetched model; gives the bytes that it took.
     pub fn remove(&self, name: &str) -> Result<u64, Error> {
-        let path = self.path(name)?;
+        let mut path = self.path(name)?;
+        if Known::find(name).is_some() {
+            // With what lies beside it.
+            path.pop();
+        }
         let bytes = size(&path);
         let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         removed.map_err(Error::io(&path))?;
