@@ -1,6 +1,6 @@
 """Embeds the lines of a file with another engine, for `cargo xtask bench embed`.
 
-    embed.py llama MODEL.gguf LINES OUT.npy THREADS    llama.cpp through the xllamacpp package
+    embed.py llama.cpp MODEL.gguf LINES OUT.npy THREADS    through the xllamacpp package
     embed.py onnx MODEL_DIR LINES OUT.npy THREADS      onnxruntime, weights and tokenizer of an HF directory
 
 Prints one JSON object. The clock runs from the texts to the vectors: loading and one warm-up are not counted.
@@ -125,7 +125,7 @@ def onnx(directory, threads):
 def main():
     engine, model, lines, out, threads = sys.argv[1:6]
     texts = open(lines, encoding="utf-8").read().splitlines()
-    embed = {"llama": llama, "onnx": onnx}[engine](model, int(threads))
+    embed = {"llama.cpp": llama, "onnx": onnx}[engine](model, int(threads))
     embed(texts[:64])
     start = time.perf_counter()
     vectors = embed(texts)

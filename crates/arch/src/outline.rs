@@ -38,8 +38,9 @@ pub struct OutTensor {
 }
 
 impl OutTensor {
+    /// Whether it may be stored in any number format. Other engines add the few rows of the table of segments as they are.
     pub fn is_matrix(&self) -> bool {
-        self.shape.len() > 1
+        self.shape.len() > 1 && !self.has(Role::Segments)
     }
 
     pub fn has(&self, role: Role) -> bool {

@@ -63,7 +63,7 @@ pub fn embed(options: &EmbedPeers) -> anyhow::Result<bool> {
             let out = folder.join("vectors.npy");
             let seconds = match engine.name {
                 "akunu" => ours(&akunu, &model, &lines, &out, options.threads)?,
-                "llama.cpp" => theirs(options, "llama", &gguf, &lines, &out)?,
+                "llama.cpp" => theirs(options, "llama.cpp", &gguf, &lines, &out)?,
                 _ => theirs(options, "onnx", &model, &lines, &out)?,
             };
             raw.push(json!({ "round": round, "engine": engine.name, "seconds": seconds }));

@@ -16,8 +16,8 @@ use crate::{input, loading, terminal};
 
 /// Texts that are sorted by length together; their vectors are written before the next are read.
 const WINDOW: usize = 4096;
-/// Rows of a step, unless one text has more: the activations of as many stay in a core's cache.
-const STEP_ROWS: usize = 256;
+/// Rows of a step, unless one text has more.
+const STEP_ROWS: usize = 512;
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let texts = texts(matches)?;
@@ -95,7 +95,7 @@ pub fn load_options(matches: &ArgMatches) -> LoadOptions {
         threads: number("threads"),
         activations: loading::activations(matches),
         context: number("context"),
-        chunk: STEP_ROWS,
+        chunk: number("chunk").unwrap_or(STEP_ROWS),
         ..LoadOptions::default()
     }
 }

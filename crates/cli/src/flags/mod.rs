@@ -182,7 +182,7 @@ fn hidden() -> Command {
         .arg(pooling())
         .arg(constants())
         .arg(shared::threads())
-        .arg(shared::activations())
+        .arg(shared::activations().default_value("f32"))
 }
 
 fn texts(name: &'static str, help: &'static str) -> Arg {
@@ -195,7 +195,7 @@ fn pooling() -> Arg {
 }
 
 /// How texts are read.
-fn text_flags() -> [Arg; 4] {
+fn text_flags() -> [Arg; 5] {
     [
         flag("truncate", "Drop the end of texts that are too long, instead of refusing them"),
         option("context", "N", "Tokens a text can have [default: what the model was made for, within reason]")
@@ -203,6 +203,7 @@ fn text_flags() -> [Arg; 4] {
             .value_parser(values::count),
         shared::threads(),
         shared::activations(),
+        shared::chunk().help("Tokens to compute at once, of one text or of many"),
     ]
 }
 
