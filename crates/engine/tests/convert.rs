@@ -29,9 +29,10 @@ fn logits(path: &Path) -> Vec<f32> {
     all
 }
 
-/// The directories of decoders.
+/// The directories of decoders that stand alone.
 fn decoders(folder: &str) -> Vec<PathBuf> {
-    let is_decoder = |p: &PathBuf| ModelFile::open(p).is_ok_and(|f| Model::read(&f).is_ok_and(|m| m.descriptor.causal));
+    let alone = |m: Model| m.descriptor.causal && m.encoder.is_none();
+    let is_decoder = |p: &PathBuf| ModelFile::open(p).is_ok_and(|f| Model::read(&f).is_ok_and(alone));
     fixtures::all(folder).into_iter().filter(is_decoder).collect()
 }
 
