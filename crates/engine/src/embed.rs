@@ -4,7 +4,8 @@
 //! a step is full; no row sees a row of another text.
 
 use crate::Error;
-use crate::engine::{Activations, DEFAULT_CONTEXT, FileView, LoadOptions, has_tiles};
+use crate::engine::FileView;
+use crate::options::{Activations, DEFAULT_CONTEXT, LoadOptions};
 use akunu_arch::{Model, Pooling};
 use akunu_cpu::{Cpu, FileBytes, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
@@ -96,7 +97,7 @@ impl Embedder {
         let build_options = BuildOptions {
             max_rows,
             max_outputs: max_rows,
-            int8_activations: rounds && !has_tiles(&options),
+            int8_activations: rounds && !options.has_tiles(),
             may_round: rounds,
             kv: options.kv,
             output,

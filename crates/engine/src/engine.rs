@@ -3,68 +3,16 @@
 use crate::blocks::Pools;
 use crate::hearing::{self, Hearing};
 use crate::memory::{Footprint, available_memory};
+use crate::options::{Activations, DEFAULT_CONTEXT, LoadOptions};
 use crate::sequence::{Copy, Sequence};
 use crate::{Error, embedded};
 use akunu_arch::Model;
-use akunu_cpu::{Cpu, FileBytes, KvPool, Level, Memory, MemoryPlan, Ready};
-use akunu_dtype::DType;
+use akunu_cpu::{Cpu, FileBytes, KvPool, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
 use akunu_plan::{BuildOptions, KV_BLOCK, Output, Program, RowVars, StepLayout, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
-
-/// What quantized weights are multiplied with.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Activations {
-    #[default]
-    Int8,
-    /// Slower, exact: for comparing engines.
-    F32,
-}
-
-#[derive(Clone, Debug)]
-pub struct LoadOptions {
-    /// `None`: as many as this process may use.
-    pub threads: Option<usize>,
-    /// `None`: the best the machine has, or what `AKUNU_CPU` says.
-    pub level: Option<Level>,
-    /// Number format of the KV cache: `F32`, `F16` or `Q8_0`.
-    pub kv: DType,
-    pub activations: Activations,
-    /// Positions a sequence can have; `None`: the model's own, up to [`DEFAULT_CONTEXT`].
-    pub context: Option<usize>,
-    /// Rows of a prefill step.
-    pub chunk: usize,
-    /// Sequences the KV cache has room for at full length.
-    pub sequences: usize,
-    /// Positions it has room for beyond those: for the prefix cache.
-    pub extra_positions: usize,
-    /// Bytes that it may need; `None`: what the machine has free.
-    pub memory: Option<u64>,
-    /// See `arch::Model::round_constants`.
-    pub round_constants: bool,
-}
-
-/// The context of a model that was made for a longer one, where nobody asks for more.
-pub const DEFAULT_CONTEXT: usize = 8192;
-
-impl Default for LoadOptions {
-    fn default() -> Self {
-        Self {
-            threads: None,
-            level: None,
-            kv: DType::F16,
-            activations: Activations::default(),
-            context: None,
-            chunk: 512,
-            sequences: 1,
-            extra_positions: 0,
-            memory: None,
-            round_constants: false,
-        }
-    }
-}
 
 /// Rows a small-batch program takes, and a batch.
 pub(crate) const SMALL_BATCH: usize = 16;
@@ -137,17 +85,12 @@ fn chunk_of(options: &LoadOptions) -> usize {
     options.chunk.clamp(1, 4096)
 }
 
-/// Whether the backend will have tiles for many rows.
-pub(crate) fn has_tiles(options: &LoadOptions) -> bool {
-    options.level.or_else(|| Level::from_environment().ok()).is_some_and(Level::has_tiles)
-}
-
 /// The programs of rows that decode, by rows, and that of prompts.
 fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Vec<Program>, Error> {
     let chunk = chunk_of(options);
     let rounds = options.activations == Activations::Int8;
     // What is rounded to bf16 need not be rounded to int8 before.
-    let many = |output: Output, rows: usize| (output, rows, rounds && !has_tiles(options), rounds);
+    let many = |output: Output, rows: usize| (output, rows, rounds && !options.has_tiles(), rounds);
     let decoding = [1, SMALL_BATCH, BATCH].map(|rows| (Output::Logits, rows, rounds, false));
     let hearing = hearing::programs(model, chunk).map(|(output, rows)| many(output, rows));
     let classes = decoding.into_iter().chain([many(Output::Logits, chunk)]).chain(hearing);
