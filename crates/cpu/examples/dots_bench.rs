@@ -37,15 +37,20 @@ fn main() {
     print("reading alone", reading.map(figure));
     for row in DOTS.iter().filter(|row| row.level <= Level::detect()) {
         let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
-        // A kernel for every format is measured on one that has no other.
-        let dtype = row.dtype.unwrap_or(if row.act == Act::F32 { DType::Q4_0 } else { DType::IQ2_XXS });
-        if chosen {
-            report(row, dtype.format(), &weights);
+        // A kernel for every format is measured on those that have no other.
+        let dtypes = match (row.dtype, row.act) {
+            (Some(dtype), _) => vec![dtype],
+            (None, Act::F32) => vec![DType::Q4_0],
+            (None, Act::Q8) => vec![DType::TQ1_0, DType::TQ2_0, DType::NVFP4],
+        };
+        for dtype in dtypes.into_iter().filter(|_| chosen) {
+            let name = if row.dtype.is_some() { row.name.to_owned() } else { format!("{} {dtype}", row.name) };
+            report(row, &name, dtype.format(), &weights);
         }
     }
 }
 
-fn report(row: &DotsRow, f: &Format, weights: &[u8]) {
+fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
     let stride = K / f.block * f.bytes;
     let side = K / f.block * f.side_bytes;
     let row_bytes = stride + 2 * side;
@@ -87,7 +92,7 @@ fn report(row: &DotsRow, f: &Format, weights: &[u8]) {
         let time = best(|| (0..total).step_by(COLS).for_each(|n| tile(rows, n, total, &mut out)));
         2.0 * (rows * total * K) as f64 / time / 1e9
     });
-    print(row.name, one.into_iter().chain(many).map(figure));
+    print(name, one.into_iter().chain(many).map(figure));
 }
 
 fn figure(v: f64) -> String {
@@ -96,7 +101,7 @@ fn figure(v: f64) -> String {
 
 fn print(name: &str, columns: impl IntoIterator<Item = String>) {
     let columns: String = columns.into_iter().map(|c| format!(" {c:>10}")).collect();
-    println!("{name:28}{columns}");
+    println!("{name:30}{columns}");
 }
 
 /// GB/s of `work(from, to)` over `bytes` bytes that `threads` threads share, in pieces: other

@@ -12,7 +12,7 @@ pub enum Level {
     Generic,
     /// AVX2, FMA, F16C.
     Avx2,
-    /// AVX-512 F, BW, VL, DQ and VNNI.
+    /// AVX-512 F, BW, VL, DQ and VNNI, and BMI2.
     Avx512,
     /// AVX-512, its conversion to bf16, and the AMX tiles, with the kernel's permission to use them.
     Amx,
@@ -92,7 +92,13 @@ fn find() -> Level {
     if !(has!("avx2") && has!("fma") && has!("f16c")) {
         return Level::Generic;
     }
-    if !(has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512dq") && has!("avx512vnni")) {
+    if !(has!("avx512f")
+        && has!("avx512bw")
+        && has!("avx512vl")
+        && has!("avx512dq")
+        && has!("avx512vnni")
+        && has!("bmi2"))
+    {
         return Level::Avx2;
     }
     if has!("avx512bf16") && amx::usable() { Level::Amx } else { Level::Avx512 }

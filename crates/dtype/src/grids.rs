@@ -4,14 +4,14 @@
 //! grid is a hand-picked subset of a lattice. An entry is one u16 holding the tuple's level
 //! numbers, first value in the lowest bits: 8 levels of 2 bits, or 4 levels of 3 bits.
 
-/// Tuples of 8 values over 4 levels.
-const fn eight<const N: usize>(codes: &[u16; N], levels: [i8; 4]) -> [[i8; 8]; N] {
-    let mut grid = [[0; 8]; N];
+/// Tuples of 8 values over 4 levels, one byte each, the first lowest.
+const fn eight<const N: usize>(codes: &[u16; N], levels: [i8; 4]) -> [u64; N] {
+    let mut grid = [0; N];
     let mut i = 0;
     while i < N {
         let mut j = 0;
         while j < 8 {
-            grid[i][j] = levels[(codes[i] >> (2 * j)) as usize & 3];
+            grid[i] |= (levels[(codes[i] >> (2 * j)) as usize & 3] as u8 as u64) << (8 * j);
             j += 1;
         }
         i += 1;
@@ -19,14 +19,14 @@ const fn eight<const N: usize>(codes: &[u16; N], levels: [i8; 4]) -> [[i8; 8]; N
     grid
 }
 
-/// Tuples of 4 values over 8 levels.
-const fn four<const N: usize>(codes: &[u16; N], levels: [i8; 8]) -> [[i8; 4]; N] {
-    let mut grid = [[0; 4]; N];
+/// Tuples of 4 values over 8 levels, one byte each, the first lowest.
+const fn four<const N: usize>(codes: &[u16; N], levels: [u8; 8]) -> [u32; N] {
+    let mut grid = [0; N];
     let mut i = 0;
     while i < N {
         let mut j = 0;
         while j < 4 {
-            grid[i][j] = levels[(codes[i] >> (3 * j)) as usize & 7];
+            grid[i] |= (levels[(codes[i] >> (3 * j)) as usize & 7] as u32) << (8 * j);
             j += 1;
         }
         i += 1;
@@ -34,29 +34,77 @@ const fn four<const N: usize>(codes: &[u16; N], levels: [i8; 8]) -> [[i8; 4]; N]
     grid
 }
 
-/// Signs of 8 values from 7 stored bits: the eighth makes the number of minus signs even.
-pub(crate) fn even_signs(bits: u32) -> u8 {
-    let bits = (bits & 127) as u8;
-    bits | ((bits.count_ones() as u8 & 1) << 7)
+/// For every byte of signs eight bytes, all ones where a bit is set.
+pub static SIGNS: [u64; 256] = {
+    let mut masks = [0; 256];
+    let mut bits = 0;
+    while bits < 256 {
+        let mut j = 0;
+        while j < 8 {
+            masks[bits] |= ((bits as u64 >> j & 1) * 0xff) << (8 * j);
+            j += 1;
+        }
+        bits += 1;
+    }
+    masks
+};
+
+/// The same for 7 stored bits: the eighth makes the number of minus signs even.
+pub static EVEN_SIGNS: [u64; 128] = {
+    let mut masks = [0; 128];
+    let mut bits = 0;
+    while bits < 128 {
+        masks[bits] = SIGNS[bits | (bits.count_ones() as usize & 1) << 7];
+        bits += 1;
+    }
+    masks
+};
+
+/// 1 in every byte.
+const ONES: u64 = 0x0101_0101_0101_0101;
+
+/// Eight values from 1 to 127, negated where `mask` has all ones. None is 0, so that adding 1
+/// to the complement does not carry into the next.
+#[inline(always)]
+pub(crate) fn signed(tuple: u64, mask: u64) -> [i8; 8] {
+    bytes((tuple ^ mask).wrapping_add(mask & ONES))
 }
 
-/// `grid` with the values negated whose bit in `signs` is set.
-pub(crate) fn signed<const N: usize>(grid: [i8; N], signs: u8) -> [i8; N] {
-    std::array::from_fn(|j| if signs >> j & 1 == 1 { -grid[j] } else { grid[j] })
+/// The eight values of a word.
+#[inline(always)]
+pub(crate) fn bytes(word: u64) -> [i8; 8] {
+    word.to_le_bytes().map(|b| b as i8)
 }
 
 /// IQ2_XXS: 256 tuples of 8.
-pub(crate) static IQ2_XXS: [[i8; 8]; 256] = eight(&IQ2_XXS_CODES, [8, 25, 43, 0]);
+pub static IQ2_XXS: [u64; 256] = eight(&IQ2_XXS_CODES, [8, 25, 43, 0]);
 /// IQ2_XS: 512 tuples of 8.
-pub(crate) static IQ2_XS: [[i8; 8]; 512] = eight(&IQ2_XS_CODES, [8, 25, 43, 0]);
+pub static IQ2_XS: [u64; 512] = eight(&IQ2_XS_CODES, [8, 25, 43, 0]);
 /// IQ2_S: 1024 tuples of 8.
-pub(crate) static IQ2_S: [[i8; 8]; 1024] = eight(&IQ2_S_CODES, [8, 25, 43, 0]);
+pub static IQ2_S: [u64; 1024] = eight(&IQ2_S_CODES, [8, 25, 43, 0]);
 /// IQ3_XXS: 256 tuples of 4.
-pub(crate) static IQ3_XXS: [[i8; 4]; 256] = four(&IQ3_XXS_CODES, [4, 12, 20, 28, 36, 44, 52, 62]);
+pub static IQ3_XXS: [u32; 256] = four(&IQ3_XXS_CODES, [4, 12, 20, 28, 36, 44, 52, 62]);
 /// IQ3_S: 512 tuples of 4.
-pub(crate) static IQ3_S: [[i8; 4]; 512] = four(&IQ3_S_CODES, [1, 3, 5, 7, 9, 11, 13, 15]);
-/// IQ1_S and IQ1_M: 2048 tuples of 8.
-pub(crate) static IQ1: [[i8; 8]; 2048] = eight(&IQ1_CODES, [-1, 0, 1, 0]);
+pub static IQ3_S: [u32; 512] = four(&IQ3_S_CODES, [1, 3, 5, 7, 9, 11, 13, 15]);
+/// IQ1_S and IQ1_M: 2048 tuples of 8, in eighths and shifted up: 8 times -1, 0 or 1, plus 1.
+pub static IQ1: [u64; 2048] = eight(&IQ1_CODES, [-7, 1, 9, 1]);
+
+/// Whether no value of a grid is 0, which [`signed`] relies on.
+const fn has_no_zero(grid: &[u64]) -> bool {
+    let mut i = 0;
+    while i < grid.len() {
+        let mut j = 0;
+        while j < 8 {
+            if grid[i] >> (8 * j) & 0xff == 0 {
+                return false;
+            }
+            j += 1;
+        }
+        i += 1;
+    }
+    true
+}
+const _: () = assert!(has_no_zero(&IQ2_XXS) && has_no_zero(&IQ2_XS) && has_no_zero(&IQ2_S));
 
 #[rustfmt::skip]
 const IQ2_XXS_CODES: [u16; 256] = [

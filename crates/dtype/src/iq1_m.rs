@@ -6,7 +6,7 @@
 //! nibbles together are the f16 `d`, lowest nibble first.
 
 use crate::Unpacked;
-use crate::block::{Block, NO_OFFSET};
+use crate::block::{Block, NO_OFFSET, part};
 use crate::iq1_s::{eighth_scale, shifted};
 use half::f16;
 
@@ -17,7 +17,7 @@ impl Block<56> for Iq1M {
     const VALUES: usize = 256;
 
     fn unpack(block: &[u8; 56], out: &mut Unpacked) {
-        let (low, high) = (&block[..32], &block[32..48]);
+        let (low, high) = (part::<_, _, 32>(block, 0), part::<_, _, 16>(block, 32));
         let scales: [u16; 4] = std::array::from_fn(|i| u16::from_le_bytes([block[48 + 2 * i], block[49 + 2 * i]]));
         let bits = scales.iter().rev().fold(0, |bits, s| bits << 4 | s >> 12);
         let d = f16::from_bits(bits).to_f32();
@@ -26,9 +26,9 @@ impl Block<56> for Iq1M {
         }
         out.offset.fill(NO_OFFSET);
         let (q, _) = out.q.as_chunks_mut();
-        for (i, q) in q.iter_mut().enumerate() {
+        for i in 0..32 {
             let nibble = high[i / 2] >> (4 * (i % 2)) & 15;
-            *q = shifted(u16::from(low[i]) | u16::from(nibble & 7) << 8, nibble >= 8);
+            q[i] = shifted(u16::from(low[i]) | u16::from(nibble & 7) << 8, nibble >= 8);
         }
     }
 }

@@ -5,8 +5,8 @@
 //! for each of four indices, the scale, and on top whether the shift is down.
 
 use crate::Unpacked;
-use crate::block::{Block, NO_OFFSET, f16_at};
-use crate::grids;
+use crate::block::{Block, NO_OFFSET, f16_at, part};
+use crate::grids::{IQ1, bytes};
 
 pub(crate) struct Iq1S;
 
@@ -17,13 +17,14 @@ impl Block<50> for Iq1S {
     fn unpack(block: &[u8; 50], out: &mut Unpacked) {
         let d = f16_at(block, 0);
         out.offset.fill(NO_OFFSET);
-        let (words, _) = block[34..].as_chunks();
+        let (words, _) = part::<_, _, 16>(block, 34).as_chunks();
+        let low = part::<_, _, 32>(block, 2);
         let (q, _) = out.q.as_chunks_mut();
         for (p, &word) in words.iter().enumerate() {
             let word = u16::from_le_bytes(word);
             out.scale[2 * p..2 * p + 2].fill(eighth_scale(d, word >> 12));
             for l in 0..4 {
-                let index = u16::from(block[2 + 4 * p + l]) | (word >> (3 * l) & 7) << 8;
+                let index = u16::from(low[4 * p + l]) | (word >> (3 * l) & 7) << 8;
                 q[4 * p + l] = shifted(index, word >> 15 == 1);
             }
         }
@@ -36,7 +37,12 @@ pub(crate) fn eighth_scale(d: f32, scale: u16) -> f32 {
 }
 
 /// The tuple in eighths, with its shift applied: 8 * grid ± 1.
+#[inline(always)]
 pub(crate) fn shifted(index: u16, down: bool) -> [i8; 8] {
-    let shift = if down { -1 } else { 1 };
-    grids::IQ1[index as usize & 2047].map(|t| 8 * t + shift)
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    // The table is shifted up. To take 2 off every byte, top bits keep borrows from the next one
+    // and are put right afterwards.
+    let up = IQ1[index as usize & 2047];
+    let two = u64::from(down) * 0x0202_0202_0202_0202;
+    bytes(((up | TOPS) - two) ^ (!up & TOPS))
 }

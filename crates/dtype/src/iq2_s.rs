@@ -5,8 +5,8 @@
 //! of four indices each, 8 bytes of scale nibbles.
 
 use crate::Unpacked;
-use crate::block::{Block, f16_at};
-use crate::grids::{self, signed};
+use crate::block::{Block, f16_at, part};
+use crate::grids::{IQ2_S, SIGNS, signed};
 use crate::iq2_xs::unpack_quarter_scales;
 
 pub(crate) struct Iq2S;
@@ -17,12 +17,12 @@ impl Block<82> for Iq2S {
 
     fn unpack(block: &[u8; 82], out: &mut Unpacked) {
         unpack_quarter_scales(f16_at(block, 0), &block[74..], out);
-        let (low, signs, high) = (&block[2..34], &block[34..66], &block[66..74]);
+        let (low, signs) = (part::<_, _, 32>(block, 2), part::<_, _, 32>(block, 34));
+        let high = part::<_, _, 8>(block, 66);
         let (q, _) = out.q.as_chunks_mut();
-        for (i, q) in q.iter_mut().enumerate() {
-            let high = high[i / 4] >> (2 * (i % 4)) & 3;
-            let index = usize::from(low[i]) | usize::from(high) << 8;
-            *q = signed(grids::IQ2_S[index & 1023], signs[i]);
+        for i in 0..32 {
+            let index = usize::from(low[i]) | usize::from(high[i / 4]) << (8 - 2 * (i % 4)) & 0x300;
+            q[i] = signed(IQ2_S[index], SIGNS[usize::from(signs[i])]);
         }
     }
 }

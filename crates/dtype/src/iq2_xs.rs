@@ -5,7 +5,7 @@
 
 use crate::Unpacked;
 use crate::block::{Block, NO_OFFSET, f16_at};
-use crate::grids::{self, even_signs, signed};
+use crate::grids::{EVEN_SIGNS, IQ2_XS, signed};
 
 pub(crate) struct Iq2Xs;
 
@@ -19,7 +19,7 @@ impl Block<74> for Iq2Xs {
         let (q, _) = out.q.as_chunks_mut();
         for (q, &code) in q.iter_mut().zip(codes) {
             let code = u16::from_le_bytes(code);
-            *q = signed(grids::IQ2_XS[code as usize & 511], even_signs(u32::from(code >> 9)));
+            *q = signed(IQ2_XS[code as usize & 511], EVEN_SIGNS[code as usize >> 9]);
         }
     }
 }

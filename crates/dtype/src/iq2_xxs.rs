@@ -6,7 +6,7 @@
 
 use crate::Unpacked;
 use crate::block::{Block, NO_OFFSET, f16_at};
-use crate::grids::{self, even_signs, signed};
+use crate::grids::{EVEN_SIGNS, IQ2_XXS, signed};
 
 pub(crate) struct Iq2Xxs;
 
@@ -23,7 +23,7 @@ impl Block<66> for Iq2Xxs {
             let signs = u32::from_le_bytes([s0, s1, s2, s3]);
             out.scale[2 * p..2 * p + 2].fill(d * (0.5 + (signs >> 28) as f32) * 0.25);
             for (l, index) in [i0, i1, i2, i3].into_iter().enumerate() {
-                q[4 * p + l] = signed(grids::IQ2_XXS[index as usize], even_signs(signs >> (7 * l)));
+                q[4 * p + l] = signed(IQ2_XXS[index as usize], EVEN_SIGNS[(signs >> (7 * l)) as usize & 127]);
             }
         }
     }

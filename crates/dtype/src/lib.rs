@@ -10,7 +10,7 @@
 
 mod block;
 mod float;
-mod grids;
+pub mod grids;
 mod integer;
 mod iq1_m;
 mod iq1_s;

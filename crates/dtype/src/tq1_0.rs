@@ -6,7 +6,7 @@
 //! 160..240 (`16n + m`), the last 4 hold 240..256 (`4n + m`).
 
 use crate::Unpacked;
-use crate::block::{Block, Encode, f16_at, furthest, put_f16, reciprocal};
+use crate::block::{Block, Encode, f16_at, furthest, part, put_f16, reciprocal};
 
 pub(crate) struct Tq1_0;
 
@@ -19,18 +19,20 @@ impl Block<54> for Tq1_0 {
 
     fn unpack(block: &[u8; 54], out: &mut Unpacked) {
         out.set_scale(16, f16_at(block, 52));
-        let mut q = out.q.iter_mut();
-        for (first, count, digits) in PARTS {
-            let mut fractions = *block;
-            for _ in 0..digits {
-                for fraction in &mut fractions[first..first + count] {
-                    let product = u16::from(*fraction) * 3;
-                    *fraction = product as u8;
-                    if let Some(q) = q.next() {
-                        *q = (product >> 8) as i8 - 1;
-                    }
-                }
-            }
+        digits::<32>(part(block, 0), &mut out.q[..160]);
+        digits::<16>(part(block, 32), &mut out.q[160..240]);
+        digits::<4>(part(block, 48), &mut out.q[240..]);
+    }
+}
+
+/// The digits of `N` bytes, first digits first.
+fn digits<const N: usize>(bytes: &[u8; N], q: &mut [i8]) {
+    let mut fractions = *bytes;
+    for q in q.as_chunks_mut::<N>().0 {
+        for (q, fraction) in q.iter_mut().zip(&mut fractions) {
+            let product = u16::from(*fraction) * 3;
+            *fraction = product as u8;
+            *q = (product >> 8) as i8 - 1;
         }
     }
 }

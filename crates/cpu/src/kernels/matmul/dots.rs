@@ -4,7 +4,7 @@
 //! products. Splitting among threads, bias, activation, residual and re-quantization belong to
 //! the product around it, so they are written once.
 
-use akunu_dtype::{DType, Format, GROUP, Planes, Unpacked};
+use akunu_dtype::{DType, Format, GROUP, MAX_BLOCK, Planes, Unpacked};
 use akunu_plan::q8;
 
 /// A tile of dot products: `out[m][n] = x[m] · w[n]` for `m < rows`, `n < cols`.
@@ -111,46 +111,37 @@ pub unsafe fn q8_row(d: &Dots, m: usize) -> (*const u8, *const f32, *const f32) 
     }
 }
 
-/// 256 values of four weight rows of any format, unpacked for SIMD kernels.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-pub struct Integers {
-    pub q: [[i8; 256]; ROWS],
-    /// Of first and second halves of the blocks of 32, at `4 * block + row`.
-    pub scale: [[f32; 32]; 2],
-    pub offset: [[f32; 32]; 2],
-}
-
-impl Integers {
-    /// `blocks` blocks of 32 from value `k`; scales and offsets of further ones are 0.
-    ///
-    /// # Safety
-    /// The blocks are whole blocks of `f` and lie within the rows.
-    pub unsafe fn unpack(f: &Format, rows: &RowPtrs, k: usize, blocks: usize) -> Self {
-        let mut out = Integers { q: [[0; 256]; ROWS], scale: [[0.0; 32]; 2], offset: [[0.0; 32]; 2] };
-        let Some(unpack) = f.unpack else { return out };
-        let mut w = Unpacked::default();
-        for row in 0..ROWS {
-            for (i, at) in (0..32 * blocks).step_by(f.block).enumerate() {
-                let block = k / f.block + i;
-                // SAFETY: a whole block of the row, and its numbers in the side planes if it has some.
-                let planes = unsafe {
-                    let side = |p: *const u8| match f.side_bytes {
-                        0 => &[][..],
-                        bytes => std::slice::from_raw_parts(p.add(block * bytes), bytes),
-                    };
-                    let data = std::slice::from_raw_parts(rows.data[row].add(block * f.bytes), f.bytes);
-                    Planes { data, scales: side(rows.scales[row]), biases: side(rows.biases[row]) }
-                };
-                unpack(planes, &mut w);
-                out.q[row][at..at + f.block].copy_from_slice(&w.q[..f.block]);
-                for g in 0..f.block / GROUP {
-                    let (block, half) = ((at / GROUP + g) / 2, g % 2);
-                    out.scale[half][ROWS * block + row] = w.scale[g];
-                    out.offset[half][ROWS * block + row] = w.offset[g];
-                }
-            }
+/// Unpacks `blocks` blocks of 32 from value `k` of four weight rows of any format; scales and offsets of
+/// further ones become 0.
+///
+/// # Safety
+/// The blocks are whole blocks of `f` and lie within the rows.
+pub unsafe fn unpack(f: &Format, rows: &RowPtrs, k: usize, blocks: usize, out: &mut [Unpacked; ROWS]) {
+    let Some(unpack) = f.unpack else { return };
+    let first = k / f.block;
+    for (row, out) in out.iter_mut().enumerate() {
+        // SAFETY: the caller asks for whole blocks of the row, and their numbers in the side planes if there are some.
+        let planes = |block: usize| unsafe {
+            let side = |p: *const u8| match f.side_bytes {
+                0 => &[][..],
+                bytes => std::slice::from_raw_parts(p.add(block * bytes), bytes),
+            };
+            let data = std::slice::from_raw_parts(rows.data[row].add(block * f.bytes), f.bytes);
+            Planes { data, scales: side(rows.scales[row]), biases: side(rows.biases[row]) }
+        };
+        if f.block == MAX_BLOCK {
+            unpack(planes(first), out);
+            continue;
         }
-        out
+        let mut part = Unpacked::default();
+        for (i, at) in (0..32 * blocks).step_by(f.block).enumerate() {
+            unpack(planes(first + i), &mut part);
+            let (group, groups) = (at / GROUP, f.block / GROUP);
+            out.q[at..at + f.block].copy_from_slice(&part.q[..f.block]);
+            out.scale[group..group + groups].copy_from_slice(&part.scale[..groups]);
+            out.offset[group..group + groups].copy_from_slice(&part.offset[..groups]);
+        }
+        out.scale[2 * blocks..].fill(0.0);
+        out.offset[2 * blocks..].fill(0.0);
     }
 }

@@ -101,7 +101,7 @@ fn find_prefers_the_level_and_then_the_format() {
     }
     let row = find(DType::Q4_0, Act::Q8, Level::Generic).unwrap();
     assert_eq!((row.dtype, row.level), (Some(DType::Q4_0), Level::Generic));
-    let row = find(DType::IQ2_XXS, Act::Q8, Level::Generic).unwrap();
+    let row = find(DType::TQ1_0, Act::Q8, Level::Generic).unwrap();
     assert_eq!((row.dtype, row.level), (None, Level::Generic));
 }
 

@@ -2,12 +2,17 @@
 //! products are those of the formats with kernels of their own.
 
 use super::{Kind, Step, Weights, pieces};
-use crate::kernels::matmul::dots::{Dots, Integers, RowPtrs};
-use akunu_dtype::{DType, Format};
+use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, unpack};
+use akunu_dtype::{DType, Format, Unpacked};
 use std::arch::x86_64::*;
+use std::cell::UnsafeCell;
 
 /// A quantized format without a kernel of its own; one scale per 16 values.
-pub struct Any(&'static Format);
+pub struct Any {
+    format: &'static Format,
+    /// What the last `head` unpacked.
+    rows: UnsafeCell<[Unpacked; ROWS]>,
+}
 
 impl Weights for Any {
     const VALUES: usize = 32;
@@ -17,31 +22,43 @@ impl Weights for Any {
     const RUN: usize = 1;
     // Unpacking takes far longer than reading: nothing to ask for ahead.
     const UNIT_BYTES: usize = 0;
-    type Head = Integers;
+    type Head = ();
 
     fn of(d: &Dots) -> Option<Self> {
-        Some(Self(DType::from_index(d.dtype)?.format()))
+        let format = DType::from_index(d.dtype)?.format();
+        Some(Self { format, rows: UnsafeCell::new(std::array::from_fn(|_| Unpacked::default())) })
     }
 
     #[inline(always)]
-    unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Integers {
-        // SAFETY: the same contract.
-        unsafe { Integers::unpack(self.0, rows, k, blocks) }
+    unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) {
+        // SAFETY: the same contract; nothing else refers to what was unpacked before.
+        unsafe { unpack(self.format, rows, k, blocks, &mut *self.rows.get()) }
     }
 
     #[inline(always)]
-    unsafe fn step(&self, _: &RowPtrs, _: usize, i: usize, _: usize, head: &Integers) -> Step {
-        // SAFETY: the caller has the AVX2 level.
-        unsafe { load(head, i) }
+    unsafe fn step(&self, _: &RowPtrs, _: usize, i: usize, _: usize, _: &()) -> Step {
+        // SAFETY: the caller has the AVX2 level; nothing is being unpacked.
+        unsafe { load(&*self.rows.get(), i) }
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn load(w: &Integers, i: usize) -> Step {
+fn load(w: &[Unpacked; ROWS], i: usize) -> Step {
     // SAFETY: 64 bytes of a row.
-    let part = |row: usize, at: usize| unsafe { pieces(w.q[row].as_ptr().add(64 * i + at).cast(), 32, 2) };
-    // SAFETY: lanes of two blocks.
-    let floats = |v: &[[f32; 32]; 2]| [0, 1].map(|t| unsafe { _mm256_loadu_ps(v[t].as_ptr().add(8 * i)) });
-    Step { q: [0, 1, 2, 3].map(|r| (part(r, 0), part(r, 16))), scale: floats(&w.scale), offset: floats(&w.offset) }
+    let part = |row: usize, at: usize| unsafe { pieces(w[row].q.as_ptr().add(64 * i + at).cast(), 32, 2) };
+    // Number `2 * block + half of the block` of a row's four goes to lane `4 * block + row`.
+    let lanes = |v: [&[f32; 16]; ROWS]| {
+        // SAFETY: four of sixteen numbers.
+        let row = |r: usize| unsafe { _mm_loadu_ps(v[r].as_ptr().add(4 * i)) };
+        let (a, b) = (_mm_unpacklo_ps(row(0), row(1)), _mm_unpacklo_ps(row(2), row(3)));
+        let (c, d) = (_mm_unpackhi_ps(row(0), row(1)), _mm_unpackhi_ps(row(2), row(3)));
+        let blocks = |a, b| _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(a), b);
+        [blocks(_mm_movelh_ps(a, b), _mm_movelh_ps(c, d)), blocks(_mm_movehl_ps(b, a), _mm_movehl_ps(d, c))]
+    };
+    Step {
+        q: [0, 1, 2, 3].map(|r| (part(r, 0), part(r, 16))),
+        scale: lanes([&w[0].scale, &w[1].scale, &w[2].scale, &w[3].scale]),
+        offset: lanes([&w[0].offset, &w[1].offset, &w[2].offset, &w[3].offset]),
+    }
 }

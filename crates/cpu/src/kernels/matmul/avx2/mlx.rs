@@ -1,14 +1,19 @@
-//! MLX affine formats of 4 and 8 bits, every group size and float type of the side planes.
+//! MLX affine formats, every width, group size and float type of the side planes.
 //!
-//! Integers are in order: of 4 bits, byte `j` has value `2j` in its low nibble. A step's two blocks
+//! Integers are in order: of 4 bits, byte `j` has value `2j` in its low nibble; of 3, 5 and 6 bits they
+//! straddle bytes, and eight of them are as many bytes. A step's two blocks
 //! take their scale and bias from group `32 * block / group`. Eight-bit integers are unsigned; as in
 //! `Unpacked` 128 moves from them into the offset.
 
-use super::{Kind, Step, Weights, existing, pieces};
+use super::{BLOCKS, Kind, Step, Weights, existing, halves, pieces};
 use crate::kernels::matmul::dots::{Dots, RowPtrs, Sides};
 use std::arch::x86_64::*;
 
+pub struct Mlx2(Sides);
+pub struct Mlx3(Sides);
 pub struct Mlx4(Sides);
+pub struct Mlx5(Sides);
+pub struct Mlx6(Sides);
 pub struct Mlx8(Sides);
 
 /// Numbers of a unit, per group and row.
@@ -134,7 +139,11 @@ macro_rules! mlx {
     };
 }
 
+mlx!(Mlx2: bits 2, Kind::Unsigned, run 8, moved 0, bits_in_order::<2>);
+mlx!(Mlx3: bits 3, Kind::Unsigned, run 8, moved 0, bits_in_order::<3>);
 mlx!(Mlx4: bits 4, Kind::Unsigned, run 8, moved 0, nibbles_in_order);
+mlx!(Mlx5: bits 5, Kind::Unsigned, run 4, moved 0, bits_in_order::<5>);
+mlx!(Mlx6: bits 6, Kind::Unsigned, run 2, moved 0, bits_in_order::<6>);
 mlx!(Mlx8: bits 8, Kind::Signed, run 1, moved 128, bytes_in_order);
 
 /// The offset of integers that are smaller by `BY` than the format's.
@@ -166,4 +175,50 @@ unsafe fn bytes_in_order(p: *const u8, blocks: usize) -> (__m256i, __m256i) {
     let (lo, hi) = unsafe { (pieces(p, 32, blocks), pieces(p.add(16), 32, blocks)) };
     let flip = _mm256_set1_epi8(-128);
     (_mm256_xor_si256(lo, flip), _mm256_xor_si256(hi, flip))
+}
+
+/// 64 integers of `BITS` bits in order. Eight of them go to a lane of 64 bits, and there apart in
+/// three steps: by fours, twos, ones.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn bits_in_order<const BITS: usize>(p: *const u8, blocks: usize) -> (__m256i, __m256i) {
+    /// Where 16 bytes for half a block are loaded from: not past the end of two blocks.
+    const fn start(bits: usize, half: usize) -> usize {
+        let (at, last) = (2 * bits * half, 8 * bits - 16);
+        if at < last { at } else { last }
+    }
+    const fn eights(bits: usize) -> [[u8; 16]; 4] {
+        let mut index = [[128; 16]; 4];
+        let mut i = 0;
+        while i < 8 * bits {
+            let (half, byte) = (i / (2 * bits), i % (2 * bits));
+            index[half][byte / bits * 8 + byte % bits] = (i - start(bits, half)) as u8;
+            i += 1;
+        }
+        index
+    }
+    let mut copy = [0u8; 64];
+    // SAFETY: a block that stands alone is copied; then two blocks are readable.
+    let p = unsafe {
+        if blocks < BLOCKS {
+            copy.as_mut_ptr().copy_from_nonoverlapping(p, 4 * BITS);
+            copy.as_ptr()
+        } else {
+            p
+        }
+    };
+    // SAFETY: bytes of the two blocks, and an array of 16.
+    let eight = |h: usize| unsafe {
+        let index = const { &eights(BITS) }[h].as_ptr();
+        _mm_shuffle_epi8(_mm_loadu_si128(p.add(start(BITS, h)).cast()), _mm_loadu_si128(index.cast()))
+    };
+    let apart = |x: __m256i| {
+        let moved = |x: __m256i, by: usize| _mm256_sll_epi64(x, _mm_cvtsi32_si128(by as i32));
+        let x = _mm256_blend_epi32::<0b1010_1010>(x, moved(x, 32 - 4 * BITS));
+        let x = _mm256_blend_epi16::<0b1010_1010>(x, moved(x, 16 - 2 * BITS));
+        let most = (1 << BITS) - 1;
+        let low = _mm256_and_si256(x, _mm256_set1_epi16(most));
+        _mm256_or_si256(low, _mm256_and_si256(moved(x, 8 - BITS), _mm256_set1_epi16(most << 8)))
+    };
+    (apart(halves(eight(0), eight(2))), apart(halves(eight(1), eight(3))))
 }

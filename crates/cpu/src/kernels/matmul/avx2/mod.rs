@@ -13,6 +13,7 @@ mod any;
 mod blocks;
 mod few;
 mod float;
+mod grids;
 mod mlx;
 mod panel;
 mod superblocks;
@@ -20,7 +21,8 @@ mod superblocks;
 pub use any::Any;
 pub use blocks::*;
 pub use float::{bf16, f16, f32, f32_any};
-pub use mlx::{Mlx4, Mlx8};
+pub use grids::*;
+pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
 pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};
@@ -99,7 +101,8 @@ pub trait Weights {
     /// does not have scale and offset 0.
     ///
     /// # Safety
-    /// The caller has the AVX2 level; the blocks lie within the rows; `head` is that of the rows at `k`.
+    /// The caller has the AVX2 level; the blocks lie within the rows; `head` is that of the rows at `k`,
+    /// the last that was made.
     unsafe fn step(&self, rows: &RowPtrs, k: usize, i: usize, blocks: usize, head: &Self::Head) -> Step;
 }
 

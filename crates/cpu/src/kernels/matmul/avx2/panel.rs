@@ -58,7 +58,8 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
     };
     let tiles = match (W::KIND, W::RUN, W::WIDE, W::OFFSETS) {
         (Kind::Unsigned, 8, true, _) => tiles::<UNSIGNED, 8, true, true>,
-        (Kind::Unsigned, _, true, _) => tiles::<UNSIGNED, 4, true, true>,
+        (Kind::Unsigned, 4, true, _) => tiles::<UNSIGNED, 4, true, true>,
+        (Kind::Unsigned, _, true, _) => tiles::<UNSIGNED, 2, true, true>,
         (Kind::Unsigned, _, false, _) => tiles::<UNSIGNED, 4, false, true>,
         (Kind::Biased(_), 8, true, _) => tiles::<BIASED, 8, true, false>,
         (Kind::Biased(_), _, true, _) => tiles::<BIASED, 4, true, false>,
@@ -66,7 +67,8 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
         (Kind::Biased(_), _, false, _) => tiles::<BIASED, 2, false, false>,
         (Kind::Signed, _, true, true) => tiles::<SIGNED, 1, true, true>,
         (Kind::Signed, _, true, false) => tiles::<SIGNED, 1, true, false>,
-        (Kind::Signed, _, false, _) => tiles::<SIGNED, 1, false, true>,
+        (Kind::Signed, _, false, true) => tiles::<SIGNED, 1, false, true>,
+        (Kind::Signed, _, false, false) => tiles::<SIGNED, 1, false, false>,
     };
     // SAFETY: the same contract.
     unsafe { tiles(&unpack, d) }

@@ -21,8 +21,8 @@ pub struct Iq4Xs;
 /// Scales and offsets of a superblock: per step, then per half of a block (the first if wide).
 #[derive(Clone, Copy)]
 pub struct Scales {
-    scale: [[__m256; 2]; 4],
-    offset: [[__m256; 2]; 4],
+    pub(super) scale: [[__m256; 2]; 4],
+    pub(super) offset: [[__m256; 2]; 4],
 }
 
 /// A format by the scales of four rows' superblocks and the integers of a quarter of a row's.
@@ -68,6 +68,7 @@ macro_rules! superblocks {
         }
     };
 }
+pub(super) use superblocks;
 
 superblocks!(Q2K: bytes 84, wide false, Kind::Unsigned, run 4, offsets true, q2_scales, q2_integers);
 superblocks!(Q3K: bytes 110, wide false, Kind::Biased(4), run 4, offsets false, q3_scales, q3_integers);
@@ -237,7 +238,7 @@ unsafe fn heads(p: [*const u8; 4], at: usize) -> [__m128i; 4] {
 /// The f16 of each row at byte `at`, in every lane of that row.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn f16s(p: [*const u8; 4], at: usize) -> __m256 {
+pub(super) unsafe fn f16s(p: [*const u8; 4], at: usize) -> __m256 {
     // SAFETY: the caller's blocks have these bytes.
     let w = p.map(|p| i64::from(unsafe { p.add(at).cast::<u16>().read_unaligned() }));
     _mm256_cvtph_ps(_mm_set1_epi64x(w[0] | w[1] << 16 | w[2] << 32 | w[3] << 48))

@@ -1,14 +1,19 @@
-//! MLX affine formats of 4 and 8 bits, every group size and float type of the side planes.
+//! MLX affine formats, every width, group size and float type of the side planes.
 //!
-//! Integers are in order: of 4 bits, byte `j` has value `2j` in its low nibble. A step's four
+//! Integers are in order: of 4 bits, byte `j` has value `2j` in its low nibble; of 3, 5 and 6 bits they
+//! straddle bytes, and eight of them are as many bytes. A step's four
 //! blocks take their scale and bias from group `32 * block / group`. Eight-bit integers are
 //! unsigned; as in `Unpacked` 128 moves from them into the offset.
 
-use super::{Step, Weights, high_f16, low_bits, low_f16, pieces, quarters};
+use super::{Step, Weights, broadcast, high_f16, low_bits, low_f16, pieces, quarters};
 use crate::kernels::matmul::dots::{Dots, RowPtrs, Sides};
 use std::arch::x86_64::*;
 
+pub struct Mlx2(Lanes);
+pub struct Mlx3(Lanes);
 pub struct Mlx4(Lanes);
+pub struct Mlx5(Lanes);
+pub struct Mlx6(Lanes);
 pub struct Mlx8(Lanes);
 
 /// The side planes, and where the lanes of a pair of steps, `16 * step + 4 * block + row`, find
@@ -121,7 +126,11 @@ macro_rules! mlx {
     };
 }
 
+mlx!(Mlx2: bits 2, bias 0, bits_in_order::<2>);
+mlx!(Mlx3: bits 3, bias 0, bits_in_order::<3>);
 mlx!(Mlx4: bits 4, bias 0, nibbles_in_order);
+mlx!(Mlx5: bits 5, bias 0, bits_in_order::<5>);
+mlx!(Mlx6: bits 6, bias 0, bits_in_order::<6>);
 mlx!(Mlx8: bits 8, bias 128, bytes_in_order);
 
 /// The offset of integers that are larger by `BIAS` than those of [`Step`].
@@ -151,4 +160,41 @@ unsafe fn nibbles_in_order(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
 unsafe fn bytes_in_order(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces of existing blocks.
     unsafe { (pieces(p, 32, blocks), pieces(p.add(16), 32, blocks)) }
+}
+
+/// 128 integers of `BITS` bits in order. Eight of them go to a lane of 64 bits, and there apart in
+/// three steps: by fours, twos, ones.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn bits_in_order<const BITS: usize>(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
+    const fn eights(bits: usize) -> [u8; 16] {
+        let mut index = [128; 16];
+        let mut i = 0;
+        while i < 2 * bits {
+            index[i / bits * 8 + i % bits] = i as u8;
+            i += 1;
+        }
+        index
+    }
+    // Upper half: of the 64-bit, 32-bit, 16-bit lanes.
+    let apart = |x: __m512i, by: u32, upper: i64| {
+        let moved = _mm512_sll_epi64(x, _mm_cvtsi32_si128(by as i32));
+        _mm512_ternarylogic_epi64::<0xca>(_mm512_set1_epi64(upper), moved, x)
+    };
+    let half = |h: usize| {
+        // SAFETY: the mask keeps the load within the half of a block that exists.
+        let piece = |i: usize| unsafe {
+            let at = 4 * BITS * i.min(blocks - 1) + 2 * BITS * h;
+            _mm_maskz_loadu_epi8(low_bits(2 * BITS) as u16, p.add(at).cast())
+        };
+        // SAFETY: the load is the array.
+        let index = unsafe { broadcast(const { &eights(BITS) }.as_ptr()) };
+        let x = _mm512_shuffle_epi8(quarters([piece(0), piece(1), piece(2), piece(3)]), index);
+        let bits = BITS as u32;
+        let x = apart(x, 32 - 4 * bits, 0xffff_ffff_0000_0000_u64 as i64);
+        let x = apart(x, 16 - 2 * bits, 0xffff_0000_ffff_0000_u64 as i64);
+        let x = apart(x, 8 - bits, 0xff00_ff00_ff00_ff00_u64 as i64);
+        _mm512_and_si512(x, _mm512_set1_epi8((1 << BITS) - 1))
+    };
+    (half(0), half(1))
 }

@@ -14,6 +14,7 @@ mod any;
 mod blocks;
 mod few;
 mod float;
+mod grids;
 mod mlx;
 mod one;
 mod panel;
@@ -22,7 +23,8 @@ mod superblocks;
 pub use any::Any;
 pub use blocks::*;
 pub use float::{bf16, f16, f32, f32_any};
-pub use mlx::{Mlx4, Mlx8};
+pub use grids::*;
+pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
 pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};
@@ -78,7 +80,8 @@ pub trait Weights {
     /// do not have scale and offset 0.
     ///
     /// # Safety
-    /// The caller has the AVX-512 level; the blocks lie within the rows; `head` is that of the rows at `k`.
+    /// The caller has the AVX-512 level; the blocks lie within the rows; `head` is that of the rows at `k`,
+    /// the last that was made.
     unsafe fn step(&self, rows: &RowPtrs, k: usize, half: usize, blocks: usize, head: &Self::Head) -> Step;
 }
 

@@ -20,8 +20,8 @@ pub struct Iq4Xs;
 /// Scales and offsets of a superblock: per step, then per half of a block (the first if wide).
 #[derive(Clone, Copy)]
 pub struct Scales {
-    scale: [[__m512; 2]; 2],
-    offset: [[__m512; 2]; 2],
+    pub(super) scale: [[__m512; 2]; 2],
+    pub(super) offset: [[__m512; 2]; 2],
 }
 
 /// A format by the scales of four rows' superblocks and the integers of half a row's.
@@ -65,6 +65,7 @@ macro_rules! superblocks {
         }
     };
 }
+pub(super) use superblocks;
 
 superblocks!(Q2K: bytes 84, wide false, bias 0, offsets true, q2_scales, q2_integers);
 superblocks!(Q3K: bytes 110, wide false, bias 4, offsets false, q3_scales, q3_integers);
@@ -205,7 +206,7 @@ unsafe fn q45_scales(p: [*const u8; 4]) -> Scales {
 /// The same 16 bytes in every quarter.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn every(bytes: &[u8; 16]) -> __m512i {
+pub(super) fn every(bytes: &[u8; 16]) -> __m512i {
     // SAFETY: the load is the array.
     unsafe { broadcast(bytes.as_ptr()) }
 }
@@ -220,7 +221,7 @@ fn every_lane(v: [i32; 4]) -> __m512i {
 /// 16 bytes of each row, a row to a quarter.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn heads(p: [*const u8; 4], at: usize) -> __m512i {
+pub(super) unsafe fn heads(p: [*const u8; 4], at: usize) -> __m512i {
     // SAFETY: the caller's blocks have these bytes.
     quarters(p.map(|p| unsafe { _mm_loadu_si128(p.add(at).cast()) }))
 }
@@ -228,7 +229,7 @@ unsafe fn heads(p: [*const u8; 4], at: usize) -> __m512i {
 /// The f16 of each row at byte `at`, in every lane of that row.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn f16s(p: [*const u8; 4], at: usize) -> __m512 {
+pub(super) unsafe fn f16s(p: [*const u8; 4], at: usize) -> __m512 {
     // SAFETY: the caller's blocks have these bytes.
     let w = p.map(|p| u64::from(unsafe { p.add(at).cast::<u16>().read_unaligned() }));
     _mm512_cvtph_ps(_mm256_set1_epi64x((w[0] | w[1] << 16 | w[2] << 32 | w[3] << 48) as i64))
@@ -238,7 +239,7 @@ unsafe fn f16s(p: [*const u8; 4], at: usize) -> __m512 {
 /// `4 * block + row` belongs to that block and row.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn planes(z: __m512i) -> __m512i {
+pub(super) fn planes(z: __m512i) -> __m512i {
     let gather = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let transpose = every(&[0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15]);
     _mm512_shuffle_epi8(_mm512_permutexvar_epi32(gather, z), transpose)
@@ -247,13 +248,13 @@ fn planes(z: __m512i) -> __m512i {
 /// Planes of 16 scales a row in order: first and second halves of the blocks of either step.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn halves(z: __m512i) -> __m512i {
+pub(super) fn halves(z: __m512i) -> __m512i {
     planes(_mm512_shuffle_epi8(z, every(&[0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15])))
 }
 
 /// Planes of halves as steps and halves.
 #[inline(always)]
-fn steps(v: [__m512; 4]) -> [[__m512; 2]; 2] {
+pub(super) fn steps(v: [__m512; 4]) -> [[__m512; 2]; 2] {
     [[v[0], v[1]], [v[2], v[3]]]
 }
 
@@ -271,7 +272,7 @@ fn each_quarter(z: __m512i) -> [__m128i; 4] {
 /// Planes of unsigned bytes as integers.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn unsigned(z: __m512i) -> [__m512i; 4] {
+pub(super) fn unsigned(z: __m512i) -> [__m512i; 4] {
     each_quarter(z).map(|q| _mm512_cvtepu8_epi32(q))
 }
 
