@@ -154,12 +154,12 @@ impl Tiles {
 
 /// Scores and mixing of attention.
 impl Tiles {
-    /// `scores[query][position]` of 16 queries and 64 positions over `steps` steps of their values. Queries and keys come
+    /// `scores[position][query]` of 64 positions and 16 queries over `steps` steps of their values. Queries and keys come
     /// as a rounded part and what it leaves: the products of the two rests are too small to matter.
     ///
     /// # Safety
-    /// `queries` and `queries_rest` are `steps` left tiles each, `keys` and `keys_rest` `steps` times four right tiles;
-    /// `scores` has 16 rows of 64.
+    /// `queries` and `queries_rest` are `steps` right tiles each, `keys` and `keys_rest` four times `steps` left tiles;
+    /// `scores` has 64 rows of 16.
     #[inline]
     pub unsafe fn scores(
         &self,
@@ -169,6 +169,7 @@ impl Tiles {
         scores: *mut f32,
     ) {
         debug_assert!(steps > 0);
+        // Products that add to the same sums are kept apart: each takes three times as long as the next may follow.
         // SAFETY: the caller's promise; no other code uses tile registers.
         unsafe {
             asm!(
@@ -178,64 +179,64 @@ impl Tiles {
                 "tilezero tmm3",
                 "2:",
                 "tileloadd tmm4, [{q} + {line}*1]",
-                "tileloadd tmm5, [{q_rest} + {line}*1]",
                 "tileloadd tmm6, [{k} + {line}*1]",
-                "tileloadd tmm7, [{k_rest} + {line}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm0, tmm5, tmm6",
-                "tileloadd tmm6, [{k} + {line}*1 + 1024]",
-                "tdpbf16ps tmm0, tmm4, tmm7",
-                "tileloadd tmm7, [{k_rest} + {line}*1 + 1024]",
-                "tdpbf16ps tmm1, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm5, tmm6",
-                "tileloadd tmm6, [{k} + {line}*1 + 2048]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm7, [{k_rest} + {line}*1 + 2048]",
-                "tdpbf16ps tmm2, tmm4, tmm6",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tileloadd tmm6, [{k} + {line}*1 + 3072]",
-                "tdpbf16ps tmm2, tmm4, tmm7",
-                "tileloadd tmm7, [{k_rest} + {line}*1 + 3072]",
-                "tdpbf16ps tmm3, tmm4, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm4, tmm7",
+                "lea {t}, [{k} + {next}]",
+                "tileloadd tmm7, [{t} + {line}*1]",
+                "tileloadd tmm5, [{q_rest} + {line}*1]",
+                "tdpbf16ps tmm0, tmm6, tmm4",
+                "tdpbf16ps tmm1, tmm7, tmm4",
+                "tdpbf16ps tmm0, tmm6, tmm5",
+                "lea {t}, [{k} + {next}*2]",
+                "tileloadd tmm6, [{t} + {line}*1]",
+                "tdpbf16ps tmm1, tmm7, tmm5",
+                "add {t}, {next}",
+                "tileloadd tmm7, [{t} + {line}*1]",
+                "tdpbf16ps tmm2, tmm6, tmm4",
+                "tdpbf16ps tmm3, tmm7, tmm4",
+                "tdpbf16ps tmm2, tmm6, tmm5",
+                "tileloadd tmm6, [{k_rest} + {line}*1]",
+                "tdpbf16ps tmm3, tmm7, tmm5",
+                "lea {t}, [{k_rest} + {next}]",
+                "tileloadd tmm7, [{t} + {line}*1]",
+                "tdpbf16ps tmm0, tmm6, tmm4",
+                "lea {t}, [{k_rest} + {next}*2]",
+                "tileloadd tmm6, [{t} + {line}*1]",
+                "tdpbf16ps tmm1, tmm7, tmm4",
+                "add {t}, {next}",
+                "tileloadd tmm7, [{t} + {line}*1]",
+                "tdpbf16ps tmm2, tmm6, tmm4",
+                "tdpbf16ps tmm3, tmm7, tmm4",
                 "add {q}, 1024",
                 "add {q_rest}, 1024",
-                "add {k}, 4096",
-                "add {k_rest}, 4096",
+                "add {k}, 1024",
+                "add {k_rest}, 1024",
                 "dec {n}",
                 "jnz 2b",
-                "tilestored [{scores} + {stride}*1], tmm0",
-                "tilestored [{scores} + {stride}*1 + 64], tmm1",
-                "tilestored [{scores} + {stride}*1 + 128], tmm2",
-                "tilestored [{scores} + {stride}*1 + 192], tmm3",
+                "tilestored [{scores} + {line}*1], tmm0",
+                "tilestored [{scores} + {line}*1 + 1024], tmm1",
+                "tilestored [{scores} + {line}*1 + 2048], tmm2",
+                "tilestored [{scores} + {line}*1 + 3072], tmm3",
                 q = inout(reg) queries => _,
                 q_rest = inout(reg) queries_rest => _,
                 k = inout(reg) keys => _,
                 k_rest = inout(reg) keys_rest => _,
                 n = inout(reg) steps => _,
+                t = out(reg) _,
+                next = in(reg) steps * TILE_BYTES,
                 line = in(reg) 64_usize,
                 scores = in(reg) scores,
-                stride = in(reg) 256_usize,
                 options(nostack),
             );
         }
     }
 
-    /// `results[query][value] += weights[query][position] * values[position][value]` for 16 queries, 64 positions and
+    /// `results[value][query] += values[position][value] * weights[position][query]` for 16 queries, 64 positions and
     /// `pairs` times 32 values.
     ///
     /// # Safety
-    /// `weights` is two left tiles, `values` two right tiles for every 16 values, `results` 16 rows of f32, `stride` bytes
-    /// apart.
+    /// `weights` is two right tiles, `values` two left tiles for every 16 values, `results` a row of 16 for every value.
     #[inline]
-    pub unsafe fn mix(
-        &self,
-        weights: *const u8,
-        values: *const u8,
-        (results, stride): (*mut f32, usize),
-        pairs: usize,
-    ) {
+    pub unsafe fn mix(&self, weights: *const u8, values: *const u8, results: *mut f32, pairs: usize) {
         debug_assert!(pairs > 0);
         // SAFETY: the caller's promise; no other code uses tile registers.
         unsafe {
@@ -243,19 +244,19 @@ impl Tiles {
                 "tileloadd tmm4, [{w} + {line}*1]",
                 "tileloadd tmm5, [{w} + {line}*1 + 1024]",
                 "2:",
-                "tileloadd tmm0, [{y} + {stride}*1]",
+                "tileloadd tmm0, [{y} + {line}*1]",
                 "tileloadd tmm6, [{v} + {line}*1]",
-                "tileloadd tmm1, [{y} + {stride}*1 + 64]",
+                "tileloadd tmm1, [{y} + {line}*1 + 1024]",
                 "tileloadd tmm7, [{v} + {line}*1 + 2048]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm0, tmm6, tmm4",
+                "tdpbf16ps tmm1, tmm7, tmm4",
                 "tileloadd tmm6, [{v} + {line}*1 + 1024]",
                 "tileloadd tmm7, [{v} + {line}*1 + 3072]",
-                "tdpbf16ps tmm0, tmm5, tmm6",
-                "tdpbf16ps tmm1, tmm5, tmm7",
-                "tilestored [{y} + {stride}*1], tmm0",
-                "tilestored [{y} + {stride}*1 + 64], tmm1",
-                "add {y}, 128",
+                "tdpbf16ps tmm0, tmm6, tmm5",
+                "tdpbf16ps tmm1, tmm7, tmm5",
+                "tilestored [{y} + {line}*1], tmm0",
+                "tilestored [{y} + {line}*1 + 1024], tmm1",
+                "add {y}, 2048",
                 "add {v}, 4096",
                 "dec {n}",
                 "jnz 2b",
@@ -264,7 +265,6 @@ impl Tiles {
                 y = inout(reg) results => _,
                 n = inout(reg) pairs => _,
                 line = in(reg) 64_usize,
-                stride = in(reg) stride,
                 options(nostack),
             );
         }

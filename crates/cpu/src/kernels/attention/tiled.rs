@@ -1,7 +1,8 @@
 //! Attention of many rows on AMX tiles.
 //!
 //! A unit of work is many queries of one KV head. A block of keys and values is brought into tiles once and meets
-//! them all; what a query has so far (maximum, sum, weighted values) waits in memory meanwhile.
+//! them all; what a query has so far (maximum, sum, weighted values) waits in memory meanwhile. Scores, weights and results
+//! stand with 16 queries side by side in a register, so that nothing is ever summed or compared across lanes.
 //!
 //! Queries and keys are kept as two bf16 numbers each, so that scores have 16 bits: an error of a score grows
 //! exponentially in its weight. Weights and values are rounded to bf16 like the operands of any product.
@@ -13,7 +14,7 @@ use crate::kernels::LeveledRow;
 use crate::kernels::convert::quantize_part;
 use crate::level::Level;
 use crate::pool::Lane;
-use crate::simd::math::{exp, soft_cap};
+use crate::simd::math::soft_cap;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles, round, transpose};
 use crate::simd::{Avx512, Simd};
 use akunu_dtype::DType;
@@ -21,6 +22,7 @@ use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
 use akunu_plan::record::{MAY_ROUND, Record, Y_IS_Q8};
 use akunu_plan::steps::KV_BLOCK;
 use std::arch::x86_64::*;
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 pub(in crate::kernels) static TILED: &[LeveledRow] = &[
@@ -55,25 +57,31 @@ fn serves_tiled(record: &Record, dtype: DType) -> bool {
 /// A worker's scratch memory.
 #[repr(C, align(64))]
 struct Scratch {
-    /// `[query / 16][value / 32]` left tiles: rounded, and the rest.
+    /// `[query / 16][value / 32]` right tiles: rounded, and the rest.
     queries: [[u8; QUERIES * WIDTH * 2]; 2],
-    /// `[query][value]`
+    /// `[query / 16][value][query % 16]`
     results: [f32; QUERIES * WIDTH],
-    /// `[value / 32][position / 16]` right tiles: rounded, and the rest.
+    /// `[position / 16][value / 32]` left tiles: rounded, and the rest.
     keys: [[u8; KV_BLOCK * WIDTH * 2]; 2],
-    /// `[value / 16][position / 32]` right tiles.
+    /// `[value / 16][position / 32]` left tiles.
     values: [u8; KV_BLOCK * WIDTH * 2],
-    /// `[query][position]` of 16 queries.
-    scores: [[f32; KV_BLOCK]; SIDE],
-    /// The same as `[position / 32]` left tiles.
+    /// `[position][query]` of 16 queries.
+    scores: [[f32; SIDE]; KV_BLOCK],
+    /// The same as `[position / 32]` right tiles.
     weights: [u8; 2 * TILE_BYTES],
-    /// By query: the sum in 16 parts, the maximum, the positions seen.
-    sums: [[f32; 16]; QUERIES],
-    max: [f32; QUERIES],
-    sees: [(usize, usize); QUERIES],
+    /// `[query][value]` of 16 queries that are done.
+    rows: [f32; SIDE * WIDTH],
+    /// By query: the sum of its weights, the score that weighs 1, the positions it sees.
+    sums: [f32; QUERIES],
+    reference: [f32; QUERIES],
+    from: [i32; QUERIES],
+    end: [i32; QUERIES],
 }
 
 const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES);
+
+/// Scores are logarithms to base 2. One this much above the reference moves it: until then weights only grow.
+const HEADROOM: f32 = 8.0;
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
 unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
@@ -122,17 +130,23 @@ unsafe fn attend<K: Keys>(
     unsafe {
         let s = Avx512::assume();
         let scratch = &mut *context.scratch(worker).cast::<Scratch>();
+        // Capped scores are of base e until they are capped.
+        let scale = if p.soft_cap == 0.0 { p.scale * LOG2_E } else { p.scale };
+        for tile in 0..tiles {
+            let query = |q: usize| {
+                let head = kv_head * group + q % group;
+                let row = context.row(record, attention::Q, row + q / group).cast::<f32>().cast_const();
+                (q < count).then(|| row.add(head * d))
+            };
+            scratch.set_queries(tile, std::array::from_fn(|i| query(tile * SIDE + i)), scale, d);
+        }
         for q in 0..tiles * SIDE {
             let seen = if q < count { sees(p, context.row_vars(row + q / group)) } else { 0..0 };
-            scratch.sees[q] = (seen.start, seen.end);
-            let head = kv_head * group + q % group;
-            let from = (q < count)
-                .then(|| context.row(record, attention::Q, row + q / group).cast::<f32>().cast_const().add(head * d));
-            scratch.set_query(q, from, p.scale, d);
+            (scratch.from[q], scratch.end[q]) = (seen.start as i32, seen.end as i32);
         }
         let steps = d / STEP;
         let device = Tiles::configure();
-        let span = span(&scratch.sees[..count]);
+        let (span, _) = scratch.seen(0..count);
         for index in span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK) {
             let base = index * KV_BLOCK;
             let (keys, values) = if own {
@@ -150,25 +164,33 @@ unsafe fn attend<K: Keys>(
             scratch.set_values::<K>(s, values.wrapping_add(head), stride, &seen, d);
             for tile in 0..tiles {
                 let first = tile * SIDE;
-                let seen = self::span(&scratch.sees[first..count.min(first + SIDE)]);
-                if seen.end <= base || seen.start >= base + KV_BLOCK {
+                let (any, all) = scratch.seen(first..count.min(first + SIDE));
+                if any.end <= base || any.start >= base + KV_BLOCK {
                     continue;
                 }
                 let query = |part: usize| scratch.queries[part].as_ptr().add(tile * steps * TILE_BYTES);
                 let queries = (query(0), query(1));
                 let keys = (scratch.keys[0].as_ptr(), scratch.keys[1].as_ptr());
                 device.scores(queries, keys, steps, (&raw mut scratch.scores).cast());
-                for i in 0..SIDE {
-                    scratch.weigh(s, i, first + i, base, p.soft_cap, d);
+                if p.soft_cap != 0.0 {
+                    scratch.cap(s, p.soft_cap);
                 }
-                let results = (scratch.results.as_mut_ptr().add(first * d), 4 * d);
+                if all.start <= base && all.end >= base + KV_BLOCK && first + SIDE <= count {
+                    scratch.weigh::<true>(tile, base, d);
+                } else {
+                    scratch.weigh::<false>(tile, base, d);
+                }
+                let results = scratch.results.as_mut_ptr().add(first * d);
                 device.mix(scratch.weights.as_ptr(), scratch.values.as_ptr(), results, steps);
             }
         }
         for q in 0..count {
+            if q % SIDE == 0 {
+                scratch.finish(q / SIDE, d);
+            }
             let y = context.row(record, attention::Y, row + q / group);
             let at = (kv_head * group + q % group) * d;
-            let result = scratch.finish(q, d);
+            let result = scratch.rows[q % SIDE * d..][..d].as_ptr();
             if record.flags & Y_IS_Q8 != 0 {
                 quantize_part(s, result, y, p.heads as usize * d, at, d);
             } else {
@@ -176,12 +198,6 @@ unsafe fn attend<K: Keys>(
             }
         }
     }
-}
-
-/// Positions any of the queries sees.
-fn span(queries: &[(usize, usize)]) -> Range<usize> {
-    let from = queries.iter().map(|q| q.0).min().unwrap_or(0);
-    from..queries.iter().map(|q| q.1).max().unwrap_or(0)
 }
 
 /// The upper 16 bits, and what they leave.
@@ -193,27 +209,69 @@ fn split(v: __m512) -> (__m512, __m512) {
     (upper, _mm512_sub_ps(v, upper))
 }
 
+/// Two rows of 16 values as bf16, those of a column side by side.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+fn pairs(even: __m512, odd: __m512) -> __m512i {
+    #[rustfmt::skip]
+    let side_by_side = _mm512_set_epi16(
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
+        23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0,
+    );
+    _mm512_permutexvar_epi16(side_by_side, round(even, odd))
+}
+
+/// `2^x` to 3e-6 of it, a hundredth of what rounding to bf16 does; at least the smallest normal number.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn exp2(x: __m512) -> __m512 {
+    let x = _mm512_max_ps(x, _mm512_set1_ps(-126.0));
+    // What `x` is above the next whole number below; the whole number is `scalef`'s.
+    let f = _mm512_reduce_ps::<0x09>(x);
+    let mut p = _mm512_set1_ps(0.013_426_685);
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.052_242_473));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.241_280_2));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.693_044_84));
+    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0));
+    _mm512_scalef_ps(p, x)
+}
+
 impl Scratch {
-    /// Query `q` at its beginning: `d` values at `from`, or zeros.
+    /// Positions any of some queries sees, and those all of them see.
+    fn seen(&self, queries: Range<usize>) -> (Range<usize>, Range<usize>) {
+        let (from, end) = (&self.from[queries.clone()], &self.end[queries]);
+        let ends = |v: &[i32]| {
+            let least = v.iter().copied().min().unwrap_or(0);
+            (least as usize, v.iter().copied().max().unwrap_or(0) as usize)
+        };
+        let ((first, last_from), (first_end, last)) = (ends(from), ends(end));
+        (first..last, last_from..first_end)
+    }
+
+    /// 16 queries at their beginning: `d` values each, or zeros.
     ///
     /// # Safety
-    /// The values are there, `q < QUERIES` and `d <= WIDTH`.
-    #[inline]
+    /// The values are there, the tile is one of `QUERIES / 16` and `d <= WIDTH`.
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn set_query(&mut self, q: usize, from: Option<*const f32>, scale: f32, d: usize) {
-        (self.max[q], self.sums[q]) = (f32::NEG_INFINITY, [0.0; 16]);
-        self.results[q * d..][..d].fill(0.0);
+    unsafe fn set_queries(&mut self, tile: usize, from: [Option<*const f32>; SIDE], scale: f32, d: usize) {
+        let queries = tile * SIDE..(tile + 1) * SIDE;
+        self.reference[queries.clone()].fill(f32::NEG_INFINITY);
+        self.sums[queries].fill(0.0);
+        self.results[tile * SIDE * d..][..SIDE * d].fill(0.0);
         for step in 0..d / STEP {
-            let at = (q / SIDE * (d / STEP) + step) * TILE_BYTES + q % SIDE * 64;
-            // SAFETY: a step of the row, and a row of a tile.
-            unsafe {
-                let part = |at: usize| match from {
-                    Some(from) => _mm512_mul_ps(_mm512_loadu_ps(from.add(step * STEP + at)), _mm512_set1_ps(scale)),
-                    None => _mm512_setzero_ps(),
+            let (mut upper, mut rest) = ([_mm512_setzero_ps(); SIDE], [_mm512_setzero_ps(); SIDE]);
+            for (i, from) in from.iter().enumerate() {
+                let Some(from) = from else { continue };
+                // SAFETY: a step of the row.
+                let part = |at: usize| unsafe {
+                    _mm512_mul_ps(_mm512_loadu_ps(from.add(step * STEP + at)), _mm512_set1_ps(scale))
                 };
                 let ((a, a_rest), (b, b_rest)) = (split(part(0)), split(part(16)));
-                _mm512_storeu_si512(self.queries[0].as_mut_ptr().add(at).cast(), round(a, b));
-                _mm512_storeu_si512(self.queries[1].as_mut_ptr().add(at).cast(), round(a_rest, b_rest));
+                upper[i] = _mm512_castsi512_ps(round(a, b));
+                rest[i] = _mm512_castsi512_ps(round(a_rest, b_rest));
+            }
+            for (to, part) in self.queries.iter_mut().zip([upper, rest]) {
+                set_tile(&mut to[(tile * (d / STEP) + step) * TILE_BYTES..], transpose(part));
             }
         }
     }
@@ -224,26 +282,20 @@ impl Scratch {
     /// Rows `seen`, `stride` bytes apart, have `d <= WIDTH` values.
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
     unsafe fn set_keys<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
-        for step in 0..d / STEP {
-            for tile in 0..KV_BLOCK / SIDE {
-                let (mut upper, mut rest) = ([_mm512_setzero_ps(); SIDE], [_mm512_setzero_ps(); SIDE]);
-                for (i, (upper, rest)) in upper.iter_mut().zip(&mut rest).enumerate() {
-                    let position = tile * SIDE + i;
-                    if seen.contains(&position) {
-                        let row = rows.wrapping_add(position * stride);
-                        // SAFETY: a step of a row that was written.
-                        let (a, b) = unsafe { (K::load(s, row, step * STEP), K::load(s, row, step * STEP + 16)) };
-                        let ((a, a_rest), (b, b_rest)) = (split(a), split(b));
-                        *upper = _mm512_castsi512_ps(round(a, b));
-                        *rest = _mm512_castsi512_ps(round(a_rest, b_rest));
-                    }
+        for position in 0..KV_BLOCK {
+            let row = rows.wrapping_add(position * stride);
+            for step in 0..d / STEP {
+                let (mut upper, mut rest) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+                if seen.contains(&position) {
+                    // SAFETY: a step of a row that was written.
+                    let (a, b) = unsafe { (K::load(s, row, step * STEP), K::load(s, row, step * STEP + 16)) };
+                    let ((a, a_rest), (b, b_rest)) = (split(a), split(b));
+                    (upper, rest) = (round(a, b), round(a_rest, b_rest));
                 }
+                let at = (position / SIDE * (d / STEP) + step) * TILE_BYTES + position % SIDE * 64;
                 for (to, part) in self.keys.iter_mut().zip([upper, rest]) {
-                    let to = &mut to[(step * (KV_BLOCK / SIDE) + tile) * TILE_BYTES..][..TILE_BYTES];
-                    for (to, v) in to.chunks_exact_mut(64).zip(transpose(part)) {
-                        // SAFETY: a row of a tile.
-                        unsafe { _mm512_storeu_ps(to.as_mut_ptr().cast(), v) };
-                    }
+                    // SAFETY: a row of a tile.
+                    unsafe { _mm512_storeu_si512(to[at..][..64].as_mut_ptr().cast(), part) };
                 }
             }
         }
@@ -255,13 +307,8 @@ impl Scratch {
     /// As [`Self::set_keys`].
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
     unsafe fn set_values<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
-        #[rustfmt::skip]
-        let pairs = _mm512_set_epi16(
-            31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8,
-            23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0,
-        );
         for tile in 0..d / SIDE {
-            for pair in 0..KV_BLOCK / 2 {
+            for half in 0..KV_BLOCK / STEP {
                 let part = |position: usize| {
                     if seen.contains(&position) {
                         // SAFETY: 16 values of a row that was written.
@@ -270,77 +317,112 @@ impl Scratch {
                         _mm512_setzero_ps()
                     }
                 };
-                let v = _mm512_permutexvar_epi16(pairs, round(part(2 * pair), part(2 * pair + 1)));
-                let at = tile * 2 * TILE_BYTES + pair * 64;
-                // SAFETY: a row of a tile.
-                unsafe { _mm512_storeu_si512(self.values[at..][..64].as_mut_ptr().cast(), v) };
+                let v = std::array::from_fn(|i| {
+                    let position = half * STEP + 2 * i;
+                    _mm512_castsi512_ps(pairs(part(position), part(position + 1)))
+                });
+                set_tile(&mut self.values[(tile * (KV_BLOCK / STEP) + half) * TILE_BYTES..], transpose(v));
             }
         }
     }
 
-    /// Scores `i` to weights `e^(score - max)` of query `q`, 0 where it does not see; moves what it has so far on.
+    /// Caps the scores, and makes them logarithms to base 2.
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+    fn cap(&mut self, s: Avx512, cap: f32) {
+        for row in &mut self.scores {
+            // SAFETY: 16 scores.
+            unsafe {
+                let v = soft_cap(s, _mm512_loadu_ps(row.as_ptr()), cap);
+                _mm512_storeu_ps(row.as_mut_ptr(), _mm512_mul_ps(v, _mm512_set1_ps(LOG2_E)));
+            }
+        }
+    }
+
+    /// Scores to weights `2^(score - reference)`, 0 where a query does not see. Where a score is far above a query's
+    /// reference, it becomes the reference, and what the query has so far shrinks.
+    ///
+    /// Every lane goes its own way: a query's numbers do not depend on its neighbours. `ALL`: all of them see all positions.
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    fn weigh(&mut self, s: Avx512, i: usize, q: usize, base: usize, cap: f32, d: usize) {
-        let to = |tile: usize| tile * TILE_BYTES + i * 64;
-        let inside = |position: usize| position.clamp(base, base + KV_BLOCK) - base;
-        let (from, end) = (inside(self.sees[q].0), inside(self.sees[q].1));
-        let low = |n: usize| if n >= 64 { u64::MAX } else { (1 << n) - 1 };
-        let mask = low(end) & !low(from);
-        let lanes = |part: usize| (mask >> (16 * part)) as u16;
+    fn weigh<const ALL: bool>(&mut self, tile: usize, base: usize, d: usize) {
+        let first = tile * SIDE;
         let nothing = _mm512_set1_ps(f32::NEG_INFINITY);
-        let mut v = [nothing; 4];
-        for (part, v) in v.iter_mut().enumerate() {
-            // SAFETY: 16 scores of the row.
-            let mut score = unsafe { _mm512_loadu_ps(self.scores[i][16 * part..][..16].as_ptr()) };
-            if cap != 0.0 {
-                score = soft_cap(s, score, cap);
-            }
-            *v = _mm512_mask_mov_ps(nothing, lanes(part), score);
-        }
-        let largest = _mm512_max_ps(_mm512_max_ps(v[0], v[1]), _mm512_max_ps(v[2], v[3]));
-        let max = _mm512_reduce_max_ps(largest).max(self.max[q]);
-        if mask == 0 || max == f32::NEG_INFINITY {
-            self.weights[to(0)..][..64].fill(0);
-            self.weights[to(1)..][..64].fill(0);
-            return;
-        }
-        // SAFETY: 16 values each of the query's sums, its results and a tile's row.
+        // SAFETY: 16 numbers each of the tile's queries, its scores, weights and results.
         unsafe {
-            let mut sum = _mm512_loadu_ps(self.sums[q].as_ptr());
-            if max > self.max[q] {
-                let shrink = _mm512_set1_ps((self.max[q] - max).exp());
+            let (from, end) = (
+                _mm512_loadu_si512(self.from[first..][..SIDE].as_ptr().cast()),
+                _mm512_loadu_si512(self.end[first..][..SIDE].as_ptr().cast()),
+            );
+            let sees = |position: usize| {
+                let at = _mm512_set1_epi32((base + position) as i32);
+                _mm512_cmpge_epi32_mask(at, from) & _mm512_cmplt_epi32_mask(at, end)
+            };
+            let score = |position: usize| {
+                let v = _mm512_loadu_ps(self.scores[position].as_ptr());
+                if ALL { v } else { _mm512_mask_mov_ps(nothing, sees(position), v) }
+            };
+            let mut most = [nothing; 4];
+            for position in (0..KV_BLOCK).step_by(4) {
+                for (i, most) in most.iter_mut().enumerate() {
+                    *most = _mm512_max_ps(*most, score(position + i));
+                }
+            }
+            let most = _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
+            let mut reference = _mm512_loadu_ps(self.reference[first..][..SIDE].as_ptr());
+            let mut sum = _mm512_loadu_ps(self.sums[first..][..SIDE].as_ptr());
+            let moved = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(most, _mm512_add_ps(reference, _mm512_set1_ps(HEADROOM)));
+            if moved != 0 {
+                // A lane that stays shrinks by exactly 1.
+                let new = _mm512_mask_mov_ps(reference, moved, most);
+                let shrink = _mm512_mask_mov_ps(_mm512_set1_ps(1.0), moved, exp2(_mm512_sub_ps(reference, new)));
+                reference = new;
+                _mm512_storeu_ps(self.reference[first..][..SIDE].as_mut_ptr(), reference);
                 sum = _mm512_mul_ps(sum, shrink);
-                for values in self.results[q * d..][..d].chunks_exact_mut(16) {
+                for values in self.results[first * d..][..SIDE * d].chunks_exact_mut(SIDE) {
                     let v = _mm512_mul_ps(_mm512_loadu_ps(values.as_ptr()), shrink);
                     _mm512_storeu_ps(values.as_mut_ptr(), v);
                 }
-                self.max[q] = max;
             }
-            let max = _mm512_set1_ps(max);
-            for (part, v) in v.iter_mut().enumerate() {
-                *v = _mm512_maskz_mov_ps(lanes(part), exp(s, _mm512_sub_ps(*v, max)));
-                sum = _mm512_add_ps(sum, *v);
+            let mut odds = _mm512_setzero_ps();
+            for position in (0..KV_BLOCK).step_by(2) {
+                let weight = |position: usize| {
+                    let v = _mm512_loadu_ps(self.scores[position].as_ptr());
+                    let v = exp2(_mm512_sub_ps(v, reference));
+                    if ALL { v } else { _mm512_maskz_mov_ps(sees(position), v) }
+                };
+                let (a, b) = (weight(position), weight(position + 1));
+                (sum, odds) = (_mm512_add_ps(sum, a), _mm512_add_ps(odds, b));
+                _mm512_storeu_si512(self.weights[32 * position..][..64].as_mut_ptr().cast(), pairs(a, b));
             }
-            _mm512_storeu_ps(self.sums[q].as_mut_ptr(), sum);
-            _mm512_storeu_si512(self.weights[to(0)..][..64].as_mut_ptr().cast(), round(v[0], v[1]));
-            _mm512_storeu_si512(self.weights[to(1)..][..64].as_mut_ptr().cast(), round(v[2], v[3]));
+            _mm512_storeu_ps(self.sums[first..][..SIDE].as_mut_ptr(), _mm512_add_ps(sum, odds));
         }
     }
 
-    /// The finished row of a query, `d` values: zeros where it saw nothing.
-    #[inline]
+    /// The finished rows of 16 queries: zeros where one saw nothing.
     #[target_feature(enable = "avx512f")]
-    fn finish(&mut self, q: usize, d: usize) -> *const f32 {
-        // SAFETY: 16 values each of the query's sums and its results.
+    fn finish(&mut self, tile: usize, d: usize) {
+        // SAFETY: 16 numbers each of the queries' sums, their results and rows.
         unsafe {
-            let sum = _mm512_reduce_add_ps(_mm512_loadu_ps(self.sums[q].as_ptr()));
-            let factor = _mm512_set1_ps(if sum > 0.0 { 1.0 / sum } else { 0.0 });
-            for values in self.results[q * d..][..d].chunks_exact_mut(16) {
-                let v = _mm512_mul_ps(_mm512_loadu_ps(values.as_ptr()), factor);
-                _mm512_storeu_ps(values.as_mut_ptr(), v);
+            let sum = _mm512_loadu_ps(self.sums[tile * SIDE..][..SIDE].as_ptr());
+            let some = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(sum, _mm512_setzero_ps());
+            let factor = _mm512_maskz_div_ps(some, _mm512_set1_ps(1.0), sum);
+            for at in (0..d).step_by(SIDE) {
+                let values = self.results[(tile * d + at) * SIDE..][..SIDE * SIDE].as_ptr();
+                let v = std::array::from_fn(|i| _mm512_mul_ps(_mm512_loadu_ps(values.add(SIDE * i)), factor));
+                for (query, v) in transpose(v).into_iter().enumerate() {
+                    _mm512_storeu_ps(self.rows[query * d + at..][..SIDE].as_mut_ptr(), v);
+                }
             }
         }
-        self.results[q * d..].as_ptr()
+    }
+}
+
+/// Writes the rows of a tile.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn set_tile(to: &mut [u8], rows: [__m512; SIDE]) {
+    for (to, row) in to[..TILE_BYTES].chunks_exact_mut(64).zip(rows) {
+        // SAFETY: 64 bytes.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr().cast(), row) };
     }
 }
