@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use akunu::audio::{Features, Pcm};
 use akunu::speech::{Decoding, Event, Live, Task, TranscribeOptions, Transcriber, Transcript};
@@ -16,9 +17,11 @@ use crate::source::Source;
 use crate::{loading, terminal, transcripts};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let began = Instant::now();
     let file = Source::of(matches)?.open()?;
     let mut transcriber = Transcriber::from_file(file, loading::load_options(matches))
         .next_step("give a Whisper model, such as a ggml-*.bin file")?;
+    let loaded = began.elapsed();
     let options = options(matches);
     let format = matches.get_one::<String>("format").map_or("txt", String::as_str);
     let interrupt = Interrupt::once()?;
@@ -40,6 +43,15 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         if interrupt.is_set() {
             return Ok(ExitCode::from(interrupt::EXIT_STATUS));
         }
+    }
+    if matches.get_flag("timings") {
+        let took = transcriber.took();
+        let [load, encoder, decoder] = [loaded, took.encoder, took.decoder].map(|d| d.as_secs_f64() * 1e3);
+        writeln!(
+            terminal::err(),
+            "load {load:.1} ms, encoder {encoder:.1} ms for {} windows, decoder {decoder:.1} ms",
+            took.windows
+        )?;
     }
     match failed {
         0 => Ok(ExitCode::SUCCESS),

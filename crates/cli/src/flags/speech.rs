@@ -76,6 +76,7 @@ pub fn transcribe() -> Command {
                 .value_parser(value_parser!(u64))
                 .default_value("0"),
         )
+        .arg(flag("timings", "Write to standard error how long loading, the encoder and the decoder took"))
         .arg(shared::threads())
         .arg(shared::kv())
         .arg(shared::activations())

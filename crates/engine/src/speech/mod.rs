@@ -17,6 +17,7 @@ use decode::{Decoded, Prompted};
 use rules::Rules;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 pub use live::Live;
 pub use vocabulary::{LANGUAGES, Vocabulary};
@@ -139,10 +140,21 @@ pub enum Event<'a> {
     Progress(usize),
 }
 
+/// How long a model was busy so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Took {
+    /// Windows that were heard.
+    pub windows: usize,
+    pub encoder: Duration,
+    /// Languages, text and words, with what is decided between their steps.
+    pub decoder: Duration,
+}
+
 /// A model of speech.
 pub struct Transcriber {
     engine: Engine,
     vocabulary: Vocabulary,
+    took: Took,
 }
 
 /// The most beams or samples there can be.
@@ -165,7 +177,7 @@ impl Transcriber {
             return Err(Error::CannotHear);
         }
         let vocabulary = Vocabulary::new(engine.file(), engine.tokenizer(), engine.vocab())?;
-        Ok(Self { engine, vocabulary })
+        Ok(Self { engine, vocabulary, took: Took::default() })
     }
 
     pub fn engine(&self) -> &Engine {
@@ -174,6 +186,10 @@ impl Transcriber {
 
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
+    }
+
+    pub fn took(&self) -> Took {
+        self.took
     }
 
     /// Bands of the frames the model hears.
@@ -316,17 +332,33 @@ impl Session {
         frames: &[f32],
         (seek, count): (usize, usize),
     ) -> Result<(Vec<Segment>, usize), Error> {
+        let began = Instant::now();
         let mut heard = transcriber.engine.sequence();
         transcriber.engine.hear(&mut heard, frames)?;
+        transcriber.took.windows += 1;
+        transcriber.took.encoder += began.elapsed();
+        let began = Instant::now();
+        let result = self.write(transcriber, &heard, (seek, count));
+        transcriber.took.decoder += began.elapsed();
+        result
+    }
+
+    /// What is said in a window that was heard.
+    fn write(
+        &mut self,
+        transcriber: &mut Transcriber,
+        heard: &Sequence,
+        (seek, count): (usize, usize),
+    ) -> Result<(Vec<Segment>, usize), Error> {
         if self.language.is_none() {
-            let found = transcriber.languages_of(&heard)?;
+            let found = transcriber.languages_of(heard)?;
             self.language = found.first().map(|(code, _)| code.to_string());
         }
         let (engine, vocabulary) = (&mut transcriber.engine, &transcriber.vocabulary);
         let task = self.task(vocabulary);
         let most = engine.context() / 2 - 1;
         let previous = &self.previous[self.previous.len().saturating_sub(most)..];
-        let prompted = Prompted::new(engine, vocabulary, &heard, previous, &task)?;
+        let prompted = Prompted::new(engine, vocabulary, heard, previous, &task)?;
         let (decoded, ratio) = self.decode(engine, vocabulary, &prompted)?;
         let limits = &self.options.decoding;
         if prompted.no_speech > limits.no_speech && decoded.log_probability <= limits.log_probability {
@@ -352,7 +384,7 @@ impl Session {
         if self.options.words {
             let language = self.language.as_deref().unwrap_or("");
             let (positions, last_end) = (count / FRAMES_PER_STEP, self.last_end);
-            let window = words::Window { heard: &heard, task: &task, positions, offset, language, last_end };
+            let window = words::Window { heard, task: &task, positions, offset, language, last_end };
             words::time_words(engine, vocabulary, &window, &mut segments)?;
             let last = segments.iter().rev().find_map(|s| s.words.last().map(|w| w.end));
             if let Some(last) = last.filter(|end| *end > offset) {
