@@ -2,6 +2,7 @@
 
 use crate::kernels::KernelRow;
 use crate::memory::{ALIGN, KvPool, Memory, Regions};
+use akunu_plan::DrawVars;
 use akunu_plan::op::{KvParams, Per};
 use akunu_plan::record::{Addr, Record};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
@@ -22,6 +23,7 @@ pub struct Context<'a> {
     header: *mut StepHeader,
     row_vars: *mut RowVars,
     output_rows: *const u32,
+    draws: *mut DrawVars,
     tables: *const u32,
     emitted: *mut u32,
     rows: usize,
@@ -46,6 +48,7 @@ impl<'a> Context<'a> {
             header: steps.cast(),
             row_vars: steps.wrapping_add(layout.rows_offset()).cast(),
             output_rows: steps.wrapping_add(layout.outputs_offset()).cast(),
+            draws: steps.wrapping_add(layout.draws_offset()).cast(),
             tables: steps.wrapping_add(layout.tables_offset()).cast(),
             emitted: steps.wrapping_add(layout.emitted_offset()).cast(),
             rows: header.rows as usize,
@@ -105,6 +108,14 @@ impl<'a> Context<'a> {
         unsafe { *self.output_rows.add(output) as usize }
     }
 
+    /// How the token of the `output`-th row of logits is drawn.
+    #[inline]
+    pub fn draw_vars(&self, output: usize) -> DrawVars {
+        debug_assert!(output < self.outputs);
+        // SAFETY: the step header was checked: `outputs` DrawVars lie at `draws`.
+        unsafe { *self.draws.add(output) }
+    }
+
     /// First byte of the KV block that holds positions `index * KV_BLOCK ..` of a sequence, at
     /// this layer's keys; `None` where the sequence has no block there.
     #[inline]
@@ -149,6 +160,8 @@ impl<'a> Context<'a> {
                 let row = &mut *self.row_vars.add(self.output_row(output));
                 row.token = token;
                 row.position += 1;
+                let draw = &mut *self.draws.add(output);
+                draw.index = draw.index.wrapping_add(1);
             }
             (*self.header).emitted_steps += 1;
         }

@@ -7,8 +7,7 @@
 use akunu_plan::bind::Bound;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{StepLayout, StepVars};
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
-use std::ptr::NonNull;
+use memmap2::MmapMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,35 +48,28 @@ pub enum MemoryError {
     OutOfMemory { what: &'static str, bytes: usize },
 }
 
-/// Zeroed memory of our own. Pages cost nothing until they are touched, because large zeroed
-/// allocations come from the operating system as they are.
+/// Zeroed memory of our own. Pages cost nothing until they are touched.
 pub(crate) struct Block {
-    raw: NonNull<u8>,
-    layout: Layout,
+    _map: MmapMut,
     base: *mut u8,
     len: usize,
 }
 
+/// From here on large pages are asked for: steps over many sequences touch a few lines in each of thousands of small ones,
+/// more than the processor remembers the places of.
+const LARGE: usize = 4 << 20;
+
 impl Block {
     pub fn zeroed(what: &'static str, len: usize) -> Result<Self, MemoryError> {
-        // An allocator that must align beyond its habit clears the pages itself and so touches
-        // them: ask for more at its habitual alignment instead, and align inside.
-        const HABIT: usize = 16;
-        let too_large = MemoryError::TooLarge { what, bytes: len as u128 };
-        let padded = len.checked_add(ALIGN).ok_or(too_large.clone())?;
-        let layout = Layout::from_size_align(padded, HABIT).map_err(|_| too_large)?;
-        // SAFETY: the layout's size is at least `ALIGN`, so not zero.
-        let raw = NonNull::new(unsafe { alloc_zeroed(layout) });
-        let Some(raw) = raw else {
-            if len < 1 << 20 {
-                handle_alloc_error(layout);
-            }
-            return Err(MemoryError::OutOfMemory { what, bytes: len });
-        };
-        let shift = raw.as_ptr().align_offset(ALIGN);
-        // SAFETY: `shift < ALIGN`, and the allocation is `len + ALIGN` bytes long.
-        let base = unsafe { raw.as_ptr().add(shift) };
-        Ok(Self { raw, layout, base, len })
+        let mut map = MmapMut::map_anon(len.max(1)).map_err(|_| MemoryError::OutOfMemory { what, bytes: len })?;
+        #[cfg(target_os = "linux")]
+        if len >= LARGE {
+            // A wish: without large pages everything works, slower.
+            let _ = map.advise(memmap2::Advice::HugePage);
+        }
+        let base = map.as_mut_ptr();
+        debug_assert!(base.align_offset(ALIGN) == 0, "pages are lines");
+        Ok(Self { _map: map, base, len })
     }
 
     pub fn base(&self) -> *mut u8 {
@@ -85,16 +77,9 @@ impl Block {
     }
 }
 
-impl Drop for Block {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `zeroed` with this layout, freed only here.
-        unsafe { dealloc(self.raw.as_ptr(), self.layout) }
-    }
-}
-
 // SAFETY: a `Block` owns its bytes; who may touch them when is up to those who read `base`.
 unsafe impl Send for Block {}
-// SAFETY: as above; shared use reads only the two fields.
+// SAFETY: as above; shared use reads only `base` and `len`.
 unsafe impl Sync for Block {}
 
 /// Base addresses and lengths by region.

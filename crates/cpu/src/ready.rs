@@ -200,7 +200,8 @@ impl Checker<'_> {
                 self.activation(at::weights::Y, p.at as usize + self.positive("positions", p.positions)?)?;
                 self.kv(at::weights::KV, &a.kv, (a.heads, a.kv_heads, a.head_dim), false)
             }
-            OpKind::ArgMax => {
+            OpKind::ArgMax | OpKind::Sample => {
+                self.per(Per::Output)?;
                 let p = record.params::<ArgMaxParams>();
                 let (n, slices) = (self.positive("n", p.n)?, self.positive("slices", p.slices)?);
                 self.activation(at::argmax::X, n)?;

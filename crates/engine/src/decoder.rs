@@ -6,6 +6,7 @@ use crate::sample::{Sampler, SamplingOptions, log_probabilities};
 use crate::speculate::{Speculator, Tree};
 use crate::stop::StopStrings;
 use crate::{Error, LogProbs, Outputs, Sequence};
+use akunu_plan::DrawVars;
 use akunu_text::{Detokenizer, Tokenizer};
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,6 +14,8 @@ use std::time::Duration;
 pub(crate) struct Decoder {
     options: GenerateOptions,
     sampler: Sampler,
+    /// How the backend chooses tokens by itself; `None` where it cannot.
+    draw: Option<DrawVars>,
     detokenizer: Option<Detokenizer>,
     stops: StopStrings,
     constraint: Option<Constraint>,
@@ -21,8 +24,10 @@ pub(crate) struct Decoder {
     /// The prompt and what was chosen after it.
     tokens: Vec<u32>,
     prompt: usize,
-    /// How many of `tokens` are in the KV cache.
+    /// How many of `tokens` are in the KV cache, or were before the context was full.
     fed: usize,
+    /// How many after those that `context_shift` keeps went when the context was full.
+    dropped: usize,
     /// Guesses at what comes after `tokens`: fed with them, kept as far as they are right.
     drafts: Tree,
     /// The nodes of it that were right.
@@ -48,6 +53,7 @@ impl Decoder {
             end.extend_from_slice(tokenizer.end_of_generation());
         }
         Self {
+            draw: options.sampling.on_backend().filter(|_| constraint.is_none()),
             sampler: Sampler::new(options.sampling.clone()).with_tokenizer(tokenizer),
             detokenizer: tokenizer.map(|t| t.stream_continuation()),
             stops: StopStrings::new(&options.stop),
@@ -56,6 +62,7 @@ impl Decoder {
             tokens: prompt.to_vec(),
             prompt: prompt.len(),
             fed: 0,
+            dropped: 0,
             drafts: Tree::default(),
             path: Vec::new(),
             speculator: Speculator::new(options.speculation),
@@ -102,6 +109,14 @@ impl Decoder {
     /// Takes the first `fed` tokens as being in the KV cache.
     pub fn set_fed(&mut self, fed: usize) {
         self.fed = fed.min(self.tokens.len());
+        self.pass_dropped();
+    }
+
+    /// What went when the context was full is not fed again.
+    fn pass_dropped(&mut self) {
+        if self.dropped > 0 && self.fed == self.remaining().0.len() {
+            self.fed += self.dropped;
+        }
     }
 
     /// Tokens that may still be chosen before `max_tokens` are there.
@@ -112,8 +127,26 @@ impl Decoder {
         }
     }
 
-    pub fn context_shift(&self) -> Option<usize> {
-        self.options.context_shift
+    /// What may go where the context is full of `len` positions: so many after so many. `None`: it ends there.
+    pub fn shift(&self, len: usize) -> Option<(usize, usize)> {
+        let keep = self.options.context_shift?;
+        let movable = len.saturating_sub(keep);
+        // Two positions at least, so that something goes and something stays.
+        (movable >= 2).then_some((keep, movable / 2))
+    }
+
+    /// So many of the tokens that may go are no longer there.
+    pub fn drop_tokens(&mut self, dropped: usize) {
+        self.dropped += dropped;
+    }
+
+    /// The tokens at the beginning that are still there, and how many there are in all.
+    pub fn remaining(&self) -> (&[u32], usize) {
+        let kept = match self.dropped {
+            0 => self.tokens.len(),
+            _ => self.options.context_shift.unwrap_or(0),
+        };
+        (&self.tokens[..kept], self.tokens.len() - self.dropped)
     }
 
     pub fn sampling(&self) -> &SamplingOptions {
@@ -125,13 +158,21 @@ impl Decoder {
         self.tokens.len() - self.prompt
     }
 
-    /// Whether the backend can choose the next tokens by itself.
-    pub fn chains(&self) -> bool {
-        self.speculator.is_none()
-            && self.constraint.is_none()
-            && self.decoding()
-            && self.options.logprobs.is_none()
-            && self.options.sampling.is_plain_greedy()
+    /// How the backend chooses the next tokens by itself, one after the other; `None` where each needs a look.
+    pub fn chains(&self) -> Option<DrawVars> {
+        let blind = self.speculator.is_none() && self.decoding() && self.options.logprobs.is_none();
+        self.draw.filter(|_| blind).map(|draw| self.draw_ahead(draw, 0))
+    }
+
+    fn draw_ahead(&self, draw: DrawVars, tokens: usize) -> DrawVars {
+        DrawVars { index: self.sampler.index() as u32 + tokens as u32, ..draw }
+    }
+
+    /// How the backend chooses for each of the planned step's outputs.
+    pub fn draws(&self, outputs: usize) -> impl Iterator<Item = DrawVars> {
+        let draw = self.draw.unwrap_or_default();
+        let ahead = move |output: usize| output.checked_sub(1).map_or(0, |node| self.drafts.depth(node) + 1);
+        (0..outputs).map(move |output| self.draw_ahead(draw, ahead(output)))
     }
 
     /// Guesses for the coming step, only.
@@ -148,7 +189,9 @@ impl Decoder {
     /// Chooses the rows of the next step, `most` at most, and which of them give logits. They are the prompt's or come
     /// after it, not both. Guesses may have branches as far as they have `places`.
     pub fn plan(&mut self, most: usize, places: usize) -> Outputs {
-        let end = if self.reading() { self.prompt } else { self.tokens.len() };
+        let kept = self.remaining().0.len();
+        let end = if self.fed < kept { kept } else { self.tokens.len() };
+        let end = if self.reading() { end.min(self.prompt) } else { end };
         let pending = (end - self.fed).min(most);
         self.rows.clear();
         self.rows.extend_from_slice(&self.tokens[self.fed..self.fed + pending]);
@@ -173,8 +216,12 @@ impl Decoder {
         &self.rows
     }
 
-    /// Takes the logits of the planned step, and the sequence back to what was right.
-    pub fn take<'l>(&mut self, sequence: &mut Sequence, logits: impl Fn(usize) -> &'l [f32]) -> Result<(), Error> {
+    /// Takes the planned step's logits and what the backend chose from them, and the sequence back to what was right.
+    pub fn take<'l>(
+        &mut self,
+        sequence: &mut Sequence,
+        outputs: impl Fn(usize) -> (&'l [f32], u32),
+    ) -> Result<(), Error> {
         let before = sequence.len() - self.rows.len();
         let pending = self.rows.len() - self.drafts.len();
         let complete = pending == self.pending();
@@ -182,7 +229,8 @@ impl Decoder {
         self.fed += pending;
         self.path.clear();
         while complete && self.finish.is_none() {
-            self.choose(logits(self.path.last().map_or(0, |node| node + 1)))?;
+            let (logits, chosen) = outputs(self.path.last().map_or(0, |node| node + 1));
+            self.choose(logits, chosen)?;
             // Guesses that were chosen have their rows in the KV cache already.
             while let Some(&token) = self.tokens.get(known + self.path.len())
                 && let Some(node) = self.drafts.child(self.path.last().copied(), token)
@@ -200,6 +248,7 @@ impl Decoder {
         }
         // Never `None`: a window has not moved on since the step began.
         let _ = sequence.truncate(before + self.fed - first);
+        self.pass_dropped();
         Ok(())
     }
 
@@ -210,10 +259,23 @@ impl Decoder {
         }
     }
 
-    /// Chooses the next token, and takes those that a grammar forces after it.
-    fn choose(&mut self, logits: &[f32]) -> Result<(), Error> {
-        let allowed = self.constraint.as_mut().map_or(Ok(None), Constraint::allowed)?;
-        let token = self.sampler.sample_allowed(logits, &self.tokens, allowed);
+    /// Takes tokens that the backend chose one after the other.
+    pub fn take_chain(&mut self, tokens: &[u32]) {
+        for &token in tokens {
+            self.sampler.skip(1);
+            let _ = self.accept(token, None);
+        }
+    }
+
+    /// Chooses the next token, or takes the backend's choice, and takes those that a grammar forces after it.
+    fn choose(&mut self, logits: &[f32], chosen: u32) -> Result<(), Error> {
+        let token = if self.draw.is_some() {
+            self.sampler.skip(1);
+            chosen
+        } else {
+            let allowed = self.constraint.as_mut().map_or(Ok(None), Constraint::allowed)?;
+            self.sampler.sample_allowed(logits, &self.tokens, allowed)
+        };
         let logprobs = self.options.logprobs.map(|n| log_probabilities(logits, token, n));
         let text = self.accept(token, logprobs);
         let Some(constraint) = self.constraint.as_mut().filter(|_| self.finish.is_none()) else { return Ok(()) };

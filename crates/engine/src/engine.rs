@@ -9,7 +9,7 @@ use crate::{Error, embedded};
 use akunu_arch::Model;
 use akunu_cpu::{Cpu, FileBytes, KvPool, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
-use akunu_plan::{BuildOptions, KV_BLOCK, Output, Program, RowVars, StepLayout, build};
+use akunu_plan::{BuildOptions, DrawVars, KV_BLOCK, Output, Program, RowVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -21,7 +21,7 @@ pub(crate) const BATCH: usize = MAX_SEQUENCES;
 pub(crate) const MAX_SEQUENCES: usize = 64;
 /// Rows of logits a chunk can give. Rows nobody asks for are memory nobody touches.
 pub(crate) const MAX_OUTPUTS: usize = 64;
-/// The longest chain of greedy tokens in one replay.
+/// The longest chain of tokens in one replay.
 pub(crate) const MAX_CHAIN: usize = 64;
 
 /// One program bound for up to `max_rows` rows.
@@ -63,6 +63,8 @@ pub struct Engine {
     classes: Vec<Class>,
     /// The class of the last step: it knows where the logits are.
     last: usize,
+    /// The tokens that the last submission chose, `[step][output]`.
+    chosen: Vec<u32>,
     /// The programs a model of speech has besides.
     pub(crate) hearing: Option<Hearing>,
     pools: Pools,
@@ -181,6 +183,7 @@ impl Engine {
             memory,
             classes,
             last: 0,
+            chosen: Vec::new(),
             hearing,
             pools: Pools::new(pools.iter().map(|p| p.blocks)),
             context,
@@ -294,10 +297,22 @@ impl Engine {
 
     /// Feeds `token` and continues greedily: `n` tokens (up to the longest chain) in one replay.
     pub fn greedy(&mut self, sequence: &mut Sequence, token: u32, n: usize) -> Result<&[u32], Error> {
+        self.chain(sequence, token, n, DrawVars::default())
+    }
+
+    /// Feeds `token` and continues as `draw` says: `n` tokens (up to the longest chain) in one replay.
+    pub(crate) fn chain(
+        &mut self,
+        sequence: &mut Sequence,
+        token: u32,
+        n: usize,
+        draw: DrawVars,
+    ) -> Result<&[u32], Error> {
         let n = n.clamp(1, MAX_CHAIN);
         self.check_room(sequence, n)?;
-        self.submit(&mut [Part { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false }], n)?;
-        Ok(self.emitted())
+        let part = Part { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false };
+        self.step_with(&mut [part], n, |vars| vars.draws_mut().fill(draw))?;
+        Ok(self.chosen())
     }
 
     /// Feeds `token` with all workers waiting after every op of [`Self::decode_program`]: the
@@ -312,17 +327,25 @@ impl Engine {
 
     /// One step over any number of sequences; up to `MAX_OUTPUTS` rows of logits come out, in order.
     pub fn step(&mut self, parts: &mut [Part<'_>]) -> Result<(), Error> {
-        self.submit(parts, 1)
+        self.step_with(parts, 1, |_| {})
     }
 
-    /// One step of one sequence, whose rows are changed before they run.
-    pub(crate) fn step_rows(&mut self, part: Part<'_>, change: impl FnOnce(&mut [RowVars])) -> Result<(), Error> {
-        let mut parts = [part];
-        self.prepare(&mut parts, 1)?;
-        change(self.memory.step_vars().rows_mut());
-        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, 1)?;
-        let [part] = parts;
-        part.sequence.set_len(part.sequence.len() + part.tokens.len());
+    /// Replays `steps` steps, whose variables `change` sees before they run. Every later step feeds each output row the
+    /// token that was chosen for it.
+    pub(crate) fn step_with(
+        &mut self,
+        parts: &mut [Part<'_>],
+        steps: usize,
+        change: impl FnOnce(&mut StepVars<'_>),
+    ) -> Result<(), Error> {
+        self.prepare(parts, steps)?;
+        change(&mut self.memory.step_vars());
+        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, steps)?;
+        self.chosen.clear();
+        self.chosen.extend_from_slice(self.memory.step_vars().into_emitted());
+        for part in parts {
+            part.sequence.set_len(part.sequence.len() + part.tokens.len() + steps - 1);
+        }
         Ok(())
     }
 
@@ -332,9 +355,9 @@ impl Engine {
         self.memory.logits(class.ready.bound(), output, self.model.config.vocab).unwrap_or(&[])
     }
 
-    /// The greedy choice of every output row of the last submission, `[step][output]`.
-    pub fn emitted(&mut self) -> &[u32] {
-        self.memory.step_vars().into_emitted()
+    /// What the backend chose for every output row of the last submission, `[step][output]`.
+    pub fn chosen(&self) -> &[u32] {
+        &self.chosen
     }
 
     /// Rows of the largest step.
@@ -347,17 +370,6 @@ impl Engine {
             total if total > self.context => Err(Error::ContextFull { tokens: total, context: self.context }),
             _ => Ok(()),
         }
-    }
-
-    /// Writes the step variables and replays `steps` steps. Every later step feeds each output
-    /// row the token it chose.
-    fn submit(&mut self, parts: &mut [Part<'_>], steps: usize) -> Result<(), Error> {
-        self.prepare(parts, steps)?;
-        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, steps)?;
-        for part in parts {
-            part.sequence.set_len(part.sequence.len() + part.tokens.len() + steps - 1);
-        }
-        Ok(())
     }
 
     /// Chooses the program, makes room in the KV cache and writes the step variables.
@@ -406,6 +418,7 @@ impl Engine {
         let mut vars = self.memory.step_vars();
         let header = vars.header_mut();
         (header.rows, header.outputs, header.emitted_steps) = (rows as u32, outputs as u32, 0);
+        vars.draws_mut().fill(DrawVars::default());
         let (mut row, mut output) = (0, 0);
         for (slot, part) in parts.iter().enumerate() {
             for group in 0..groups {

@@ -6,7 +6,7 @@ use crate::engine::{BATCH, MAX_CHAIN};
 use crate::sample::{LogProbs, SamplingOptions};
 use crate::speculate::{Draft, Speculation};
 use crate::{Engine, Error, Part, Sequence};
-use akunu_plan::KV_BLOCK;
+use akunu_plan::{DrawVars, KV_BLOCK};
 use akunu_text::{Encode, Grammar};
 use std::time::Instant;
 
@@ -142,7 +142,7 @@ pub enum Finish {
 
 /// A generation in progress.
 ///
-/// Greedy tokens come in chains, computed without host work between them: short at first, so that
+/// Tokens that the backend chooses by itself come in chains, without host work between them: short at first, so that
 /// the first words appear at once, then longer.
 pub struct Generate<'a> {
     engine: &'a mut Engine,
@@ -282,14 +282,17 @@ impl Generate<'_> {
         let part = Part { sequence: &mut *self.sequence, tokens: self.decoder.rows(), outputs, prompt };
         let begun = Instant::now();
         let (tree, _) = self.decoder.drafts();
-        self.engine.step_rows(part, |rows| {
+        self.engine.step_with(&mut [part], 1, |vars| {
             if !tree.is_chain() {
-                tree.place(first, &mut rows[1..]);
+                tree.place(first, &mut vars.rows_mut()[1..]);
             }
+            let draws = vars.draws_mut();
+            let outputs = draws.len();
+            draws.iter_mut().zip(self.decoder.draws(outputs)).for_each(|(to, draw)| *to = draw);
         })?;
         let took = begun.elapsed();
         let engine = &*self.engine;
-        self.decoder.take(self.sequence, |output| engine.logits_of(output))?;
+        self.decoder.take(self.sequence, |output| (engine.logits_of(output), engine.chosen()[output]))?;
         self.engine.gather(self.sequence, first, self.decoder.drafts().1);
         self.steps += 1;
         if decoding {
@@ -304,30 +307,21 @@ impl Generate<'_> {
 
     /// Makes room in a full context, where that is wanted and possible.
     fn shift(&mut self) -> Result<(), Option<Error>> {
-        let keep = self.decoder.context_shift().ok_or(None)?;
-        let movable = self.sequence.len().saturating_sub(keep);
-        match movable {
-            // Two positions at least, so that something goes and something stays.
-            0..2 => Err(None),
-            _ => {
-                self.engine.shift(self.sequence, keep, movable / 2).map_err(Some)?;
-                self.shifts.push((keep, movable / 2));
-                Ok(())
-            }
-        }
+        let (keep, drop) = self.decoder.shift(self.sequence.len()).ok_or(None)?;
+        self.engine.shift(self.sequence, keep, drop).map_err(Some)?;
+        self.shifts.push((keep, drop));
+        Ok(())
     }
 
-    /// Greedy tokens that the backend chooses by itself.
-    fn run_chain(&mut self) -> Result<(), Error> {
+    /// Tokens that the backend chooses by itself.
+    fn run_chain(&mut self, draw: DrawVars) -> Result<(), Error> {
         let Some(&last) = self.decoder.tokens().last() else { return Ok(()) };
         let room = self.engine.context() - self.sequence.len();
         let n = self.chain.min(room).min(self.decoder.wanted());
         self.chain = (self.chain * 2).min(MAX_CHAIN / 4);
         let before = self.sequence.len();
         let known = self.decoder.tokens().len();
-        for &token in self.engine.greedy(self.sequence, last, n)? {
-            let _ = self.decoder.accept(token, None);
-        }
+        self.decoder.take_chain(self.engine.chain(self.sequence, last, n, draw)?);
         // What the chain computed past the end is not part of the text: all but the last token are fed.
         let accepted = self.decoder.tokens().len() - known;
         let stored = if accepted < n { accepted + 1 } else { n };
@@ -350,7 +344,10 @@ impl Iterator for Generate<'_> {
                 self.decoder.end(Finish::Context);
                 return error.map(Err);
             }
-            let computed = if self.draft.is_none() && self.decoder.chains() { self.run_chain() } else { self.step() };
+            let computed = match self.decoder.chains().filter(|_| self.draft.is_none()) {
+                Some(draw) => self.run_chain(draw),
+                None => self.step(),
+            };
             if let Err(error) = computed {
                 self.decoder.end(Finish::Context);
                 return Some(Err(error));

@@ -11,7 +11,7 @@ use crate::engine::{BATCH, MAX_OUTPUTS, MAX_SEQUENCES, SMALL_BATCH};
 use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::prefix::{Miss, PrefixCache};
 use crate::{Engine, Error, Outputs, Part, Sequence};
-use akunu_plan::KV_BLOCK;
+use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -139,6 +139,8 @@ pub struct Scheduler {
     waiting: VecDeque<Job>,
     /// In the order of their admission.
     running: Vec<Job>,
+    /// How the outputs of the step are chosen.
+    draws: Vec<DrawVars>,
     metrics: Metrics,
     next: u64,
 }
@@ -148,7 +150,8 @@ impl Scheduler {
         let options = SchedulerOptions { sequences: options.sequences.clamp(1, MAX_SEQUENCES), ..options };
         let cache = PrefixCache::new(engine.pools().clone(), engine.windows(), options.cache.div_ceil(KV_BLOCK));
         let (waiting, running) = (VecDeque::new(), Vec::new());
-        Self { engine, options, cache, waiting, running, metrics: Metrics::default(), next: 0 }
+        let draws = Vec::with_capacity(MAX_OUTPUTS);
+        Self { engine, options, cache, waiting, running, draws, metrics: Metrics::default(), next: 0 }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -273,14 +276,14 @@ impl Scheduler {
         while self.running.len() < self.options.sequences
             && let Some(mut job) = self.waiting.pop_front()
         {
-            if !self.running.is_empty() && !self.has_room(job.decoder.tokens().len()) {
+            let (beginning, length) = job.decoder.remaining();
+            if !self.running.is_empty() && !self.has_room(length) {
                 return self.waiting.push_front(job);
             }
             let first = job.admitted.is_none();
-            (job.sequence, job.miss) = match first {
-                true => self.cache.attach(job.decoder.tokens(), self.engine.sequence()),
-                false => (self.cache.attach(job.decoder.tokens(), self.engine.sequence()).0, job.miss),
-            };
+            let (sequence, miss) = self.cache.attach(beginning, self.engine.sequence());
+            job.sequence = sequence;
+            job.miss = if first { miss } else { job.miss };
             job.decoder.set_fed(job.sequence.len());
             if first {
                 job.admitted = Some(Instant::now());
@@ -355,21 +358,24 @@ impl Scheduler {
     }
 
     fn run_planned(&mut self) -> Result<(), Error> {
+        self.draws.clear();
         let mut parts = Vec::with_capacity(self.running.len());
         for job in self.running.iter_mut().filter(|job| job.planned) {
             let Job { sequence, decoder, outputs, .. } = job;
             let prompt = decoder.reading();
+            self.draws.extend(decoder.draws(*outputs));
             parts.push(Part { sequence, tokens: decoder.rows(), outputs: Outputs::Tail(*outputs), prompt });
         }
-        self.engine.step(&mut parts)
+        self.engine.step_with(&mut parts, 1, |vars| vars.draws_mut().copy_from_slice(&self.draws))
     }
 
     /// Takes the results of the step to those who wait for them.
     fn take(&mut self, each: &mut impl FnMut(RequestId, Event)) {
-        let engine = &self.engine;
         let mut first = 0;
         for job in self.running.iter_mut().filter(|job| job.planned) {
-            let taken = job.decoder.take(&mut job.sequence, |output| engine.logits_of(first + output));
+            let engine = &self.engine;
+            let output = |output| (engine.logits_of(first + output), engine.chosen()[first + output]);
+            let taken = job.decoder.take(&mut job.sequence, output);
             first += job.outputs;
             job.failed = taken.err().map(|error| error.to_string());
             if !job.decoder.pieces.is_empty() {
@@ -379,11 +385,11 @@ impl Scheduler {
                 self.metrics.generated_tokens += 1;
                 each(job.id, Event::Piece(piece));
             }
-            if job.sequence.len() >= engine.context() {
-                job.decoder.end(Finish::Context);
-            }
             let ended = job.decoder.finish().is_some();
-            self.cache.insert(job.decoder.tokens(), &job.sequence, ended);
+            self.cache.insert(job.decoder.remaining().0, &job.sequence, ended);
+            if !ended && job.sequence.len() >= engine.context() {
+                Self::shift(&mut self.engine, job);
+            }
         }
         let mut finished = |metrics: &mut Metrics, job: &mut Job| {
             if let Some(why) = job.failed.take() {
@@ -412,6 +418,18 @@ impl Scheduler {
         self.running.retain_mut(|job| !finished(&mut self.metrics, job));
     }
 
+    /// Makes room in a full context, where that is wanted; else the generation ends.
+    fn shift(engine: &mut Engine, job: &mut Job) {
+        let Some((keep, drop)) = job.decoder.shift(job.sequence.len()) else {
+            return job.decoder.end(Finish::Context);
+        };
+        job.decoder.drop_tokens(drop);
+        if engine.shift(&mut job.sequence, keep, drop).is_err() {
+            // No block was free to move into: what stays is computed again.
+            job.decoder.set_fed(0);
+        }
+    }
+
     /// Frees some blocks: of the cache, or of the youngest generation. False where one generation has all there are.
     fn make_room(&mut self) -> bool {
         if self.cache.evict() {
@@ -422,7 +440,7 @@ impl Scheduler {
         }
         let Some(mut job) = self.running.pop() else { return false };
         // Remembered, so that only as much of it goes as others need.
-        self.cache.insert(job.decoder.tokens(), &job.sequence, false);
+        self.cache.insert(job.decoder.remaining().0, &job.sequence, false);
         job.sequence = self.engine.sequence();
         job.decoder.set_fed(0);
         job.preempted += 1;

@@ -94,6 +94,33 @@ fn under_memory_pressure_some_wait_and_nothing_changes() {
 }
 
 #[test]
+fn contexts_shift_in_a_batch_as_they_do_alone() {
+    let options = |i: u32| GenerateOptions {
+        max_tokens: 250,
+        ignore_eos: true,
+        context_shift: Some(i as usize * 9),
+        ..options(i)
+    };
+    let mut single = engine(1, 128);
+    let expected: Vec<Vec<u32>> = (0..4).map(|i| alone(&mut single, &prompt(i), options(i))).collect();
+    let mut scheduler = Scheduler::new(engine(4, 128), SchedulerOptions::default());
+    let submit =
+        |scheduler: &mut Scheduler, i| scheduler.submit(Request { tokens: prompt(i), options: options(i) }).unwrap();
+    let ids: Vec<RequestId> = (0..4).map(|i| submit(&mut scheduler, i)).collect();
+    let all = run(&mut scheduler);
+    for (i, id) in ids.iter().enumerate() {
+        assert_eq!(all[id].0.len(), 250, "request {i}");
+        assert_eq!(all[id].0, expected[i], "request {i}");
+    }
+    // With too little memory they still come to their end: what was left of a text is computed again.
+    let mut scheduler = Scheduler::new(engine(1, 128), SchedulerOptions { cache: 0, ..Default::default() });
+    let ids: Vec<RequestId> = (0..12).map(|i| submit(&mut scheduler, i)).collect();
+    let all = run(&mut scheduler);
+    assert!(ids.iter().all(|id| all[id].0.len() == 250));
+    assert!(scheduler.metrics().preempted > 0, "{:?}", scheduler.metrics());
+}
+
+#[test]
 fn a_long_prompt_does_not_hold_up_those_who_decode() {
     let mut scheduler = Scheduler::new(engine(2, 2048), SchedulerOptions::default());
     let talk = GenerateOptions { max_tokens: 200, ignore_eos: true, ..Default::default() };

@@ -10,6 +10,7 @@ pub mod bind;
 pub mod build;
 pub mod cost;
 pub mod diff;
+pub mod draw;
 pub mod fuse;
 pub mod memory;
 pub mod null;
@@ -24,6 +25,7 @@ pub mod verify;
 
 pub use bind::{Bound, Choice, NoKernel, bind};
 pub use build::{BuildError, BuildOptions, Output, build};
+pub use draw::{DrawVars, Draws};
 pub use program::Program;
 pub use record::{Addr, Record, Region};
 pub use steps::{KV_BLOCK, NO_BLOCK, RowVars, StepLayout, StepVars};

@@ -43,7 +43,9 @@ pub enum OpKind {
     AttentionWeights,
     /// `y[o][c] = (max, index of max)` over the `c`-th slice of `x[o]`; ties to the lower index
     ArgMax,
-    /// Takes the arg-max of every output row as that row's next token and moves it one position on
+    /// `y[o] = (inf, token)` first, where [`crate::draw::DrawVars`] of the output draw a token from `x[o]`; else unchanged
+    Sample,
+    /// Takes what was chosen for every output row as that row's next token and moves it one position on
     Advance,
 }
 
@@ -203,6 +205,7 @@ pub static OPS: &[OpSpec] = &[
         slots: &[slot("q", F32, Read), slot("y", F32, Write), slot("kv", Kv, Read)],
     },
     OpSpec { kind: OpKind::ArgMax, name: "argmax", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec { kind: OpKind::Sample, name: "sample", slots: &[slot("x", F32, Read), slot("y", F32, ReadWrite)] },
     OpSpec { kind: OpKind::Advance, name: "advance", slots: &[slot("x", F32, Read)] },
 ];
 

@@ -4,6 +4,7 @@
 //! are decoded row by row, int8 activations are rounded but kept as f32, and the KV cache is a
 //! map. Kernels of every backend are tested against it.
 
+use crate::draw;
 use crate::op::*;
 use crate::program::*;
 use crate::q8;
@@ -86,13 +87,7 @@ impl<'a> Reference<'a> {
             let Params::ArgMax(p) = op.params else { return };
             let slices = p.slices as usize;
             let best = &self.buffers[buffer_of(op, slots::advance::X)];
-            let tokens: Vec<u32> = (0..count)
-                .map(|o| {
-                    let mut pairs = best[o * 2 * slices..].chunks(2).take(slices).map(|c| (c[0], c[1]));
-                    let first = pairs.next().unwrap_or((0.0, 0.0));
-                    pairs.fold(first, |a, b| if b.0 > a.0 { b } else { a }).1 as u32
-                })
-                .collect();
+            let tokens: Vec<u32> = best.chunks(2 * slices).take(count).map(draw::best_of).collect();
             StepVars::new(&mut self.steps).advance(&tokens);
         }
     }
@@ -253,16 +248,14 @@ impl<'a> Reference<'a> {
                 self.buffers[id][at..at + weights.len()].copy_from_slice(&weights);
             }
             (OpKind::ArgMax, Params::ArgMax(_)) => {
-                let values: Vec<f32> = self
-                    .row(op, slots::argmax::X, r)
-                    .chunks(ARGMAX_SLICE)
-                    .enumerate()
-                    .flat_map(|(slice, values)| {
-                        let best = (0..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best });
-                        [values[best], (slice * ARGMAX_SLICE + best) as f32]
-                    })
-                    .collect();
-                self.set(op, slots::argmax::Y, r, &values);
+                let maxima = draw::slice_maxima(&self.row(op, slots::argmax::X, r));
+                self.set(op, slots::argmax::Y, r, &maxima);
+            }
+            (OpKind::Sample, Params::ArgMax(_)) => {
+                let vars = StepVars::new(&mut self.steps).draws()[r];
+                if let Some(token) = vars.draw(&self.row(op, slots::sample::X, r)) {
+                    self.set(op, slots::sample::Y, r, &[f32::INFINITY, token as f32]);
+                }
             }
             _ => {}
         }

@@ -1,8 +1,9 @@
 //! Step variables: the only things that change between steps, at declared offsets.
 //!
-//! One block of memory, `[StepHeader][RowVars × rows][output rows][block tables][emitted tokens]`.
+//! One block of memory, `[StepHeader][RowVars × rows][output rows][DrawVars × outputs][block tables][emitted tokens]`.
 //! The host writes it before a submission; `Advance` moves it on between the steps of a chain.
 
+use crate::draw::DrawVars;
 use bytemuck::{Pod, Zeroable};
 
 /// Positions in a KV block.
@@ -28,7 +29,8 @@ pub struct StepHeader {
     pub outputs_offset: u32,
     pub tables_offset: u32,
     pub emitted_offset: u32,
-    pub reserved: [u32; 7],
+    pub draws_offset: u32,
+    pub reserved: [u32; 6],
 }
 
 /// One row of a step: a token of a sequence at a position.
@@ -84,6 +86,7 @@ pub struct StepLayout {
 
 const HEADER: usize = size_of::<StepHeader>();
 const ROW: usize = size_of::<RowVars>();
+const DRAW: usize = size_of::<DrawVars>();
 
 impl StepLayout {
     pub fn rows_offset(&self) -> usize {
@@ -94,8 +97,12 @@ impl StepLayout {
         self.rows_offset() + self.max_rows * ROW
     }
 
-    pub fn tables_offset(&self) -> usize {
+    pub fn draws_offset(&self) -> usize {
         self.outputs_offset() + self.max_outputs * 4
+    }
+
+    pub fn tables_offset(&self) -> usize {
+        self.draws_offset() + self.max_outputs * DRAW
     }
 
     pub fn emitted_offset(&self) -> usize {
@@ -114,6 +121,7 @@ impl StepLayout {
             outputs_offset: self.outputs_offset() as u32,
             tables_offset: self.tables_offset() as u32,
             emitted_offset: self.emitted_offset() as u32,
+            draws_offset: self.draws_offset() as u32,
             ..StepHeader::default()
         }
     }
@@ -162,6 +170,18 @@ impl<'a> StepVars<'a> {
         &mut self.words[at..at + h.outputs as usize]
     }
 
+    pub fn draws(&self) -> &[DrawVars] {
+        let h = self.header();
+        let at = h.draws_offset as usize / 4;
+        bytemuck::cast_slice(&self.words[at..at + h.outputs as usize * DRAW / 4])
+    }
+
+    pub fn draws_mut(&mut self) -> &mut [DrawVars] {
+        let h = self.header();
+        let at = h.draws_offset as usize / 4;
+        bytemuck::cast_slice_mut(&mut self.words[at..at + h.outputs as usize * DRAW / 4])
+    }
+
     pub fn table(&self, group: usize, sequence: usize) -> &[u32] {
         let h = self.header();
         let at =
@@ -194,6 +214,8 @@ impl<'a> StepVars<'a> {
             let row = &mut self.rows_mut()[row];
             row.token = token;
             row.position += 1;
+            let draw = &mut self.draws_mut()[o];
+            draw.index = draw.index.wrapping_add(1);
         }
         self.header_mut().emitted_steps += 1;
     }

@@ -197,7 +197,7 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             }
             same(Q, a.heads as usize * a.head_dim as usize)
         }
-        (OpKind::ArgMax, Params::ArgMax(p)) => {
+        (OpKind::ArgMax | OpKind::Sample, Params::ArgMax(p)) => {
             widths(&[(slots::argmax::X, p.n as usize), (slots::argmax::Y, 2 * p.slices as usize)])
         }
         (OpKind::Advance, Params::ArgMax(p)) => same(slots::advance::X, 2 * p.slices as usize),

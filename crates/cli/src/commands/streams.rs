@@ -16,7 +16,11 @@ use crate::{loading, terminal, units};
 /// Tokens of a stream's own prompt.
 const SHORT: usize = 16;
 
+/// How often one stream is measured for every time that many are.
+const ALONE: usize = 8;
+
 /// What some streams at once gave.
+#[derive(Default)]
 struct Run {
     tokens: usize,
     seconds: f64,
@@ -28,6 +32,29 @@ struct Run {
 impl Run {
     fn rate(&self) -> f64 {
         self.tokens as f64 / self.seconds.max(1e-9)
+    }
+
+    fn add(&mut self, other: Run) {
+        self.tokens += other.tokens;
+        self.seconds += other.seconds;
+    }
+}
+
+/// One stream, many, and many while a long prompt is read, one after the other.
+struct Round {
+    alone: Run,
+    many: Run,
+    disturbed: Run,
+}
+
+impl Round {
+    fn ratio(&self) -> f64 {
+        self.many.rate() / self.alone.rate()
+    }
+
+    /// The 99th percentile of the gaps while the prompt is read, by the median gap.
+    fn stall(&self) -> f64 {
+        quantile(&self.disturbed.gaps_while_reading, 0.99) / quantile(&self.disturbed.gaps, 0.5).max(1e-9)
     }
 }
 
@@ -44,39 +71,55 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let mut scheduler = Scheduler::new(engine, SchedulerOptions { sequences: streams + 1, cache: 0, chunk: None });
     // Pages are touched and kernels warm before anything counts.
     together(&mut scheduler, streams, tokens.min(8), 0, vocab)?;
-    let alone = together(&mut scheduler, 1, tokens, 0, vocab)?;
-    let many = together(&mut scheduler, streams, tokens, 0, vocab)?;
-    let disturbed = together(&mut scheduler, streams, tokens, prompt, vocab)?;
+    let repeat = number("repeat").max(1);
+    let mut rounds = Vec::with_capacity(repeat);
+    for _ in 0..repeat {
+        // One stream is over soon: several times, so that it meets the same machine as many do.
+        let mut alone = Run::default();
+        for _ in 0..ALONE {
+            alone.add(together(&mut scheduler, 1, tokens, 0, vocab)?);
+        }
+        let many = together(&mut scheduler, streams, tokens, 0, vocab)?;
+        let disturbed = together(&mut scheduler, streams, tokens, prompt, vocab)?;
+        rounds.push(Round { alone, many, disturbed });
+    }
+    let median = |of: &dyn Fn(&Round) -> f64| quantile(&rounds.iter().map(of).collect::<Vec<_>>(), 0.5);
+    let gap = |of: &dyn Fn(&Round) -> &Vec<f64>, q: f64| median(&|r| quantile(of(r), q));
+    let ratio = median(&Round::ratio);
+    let stall = median(&Round::stall);
     let value = json!({
         "model": source.name(),
         "streams": streams,
         "tokens": tokens,
         "prompt": prompt,
-        "alone_tokens_per_s": alone.rate(),
-        "tokens_per_s": many.rate(),
-        "gap_median_s": quantile(&many.gaps, 0.5),
-        "gap_p99_s": quantile(&many.gaps, 0.99),
+        "repeat": repeat,
+        "alone_tokens_per_s": median(&|r| r.alone.rate()),
+        "tokens_per_s": median(&|r| r.many.rate()),
+        "times_one": ratio,
+        "times_one_by_round": rounds.iter().map(Round::ratio).collect::<Vec<_>>(),
+        "gap_median_s": gap(&|r| &r.many.gaps, 0.5),
+        "gap_p99_s": gap(&|r| &r.many.gaps, 0.99),
         "while_reading": {
-            "gaps": disturbed.gaps_while_reading.len(),
-            "gap_median_s": quantile(&disturbed.gaps, 0.5),
-            "gap_p99_s": quantile(&disturbed.gaps_while_reading, 0.99),
+            "gap_median_s": gap(&|r| &r.disturbed.gaps, 0.5),
+            "gap_p99_s": gap(&|r| &r.disturbed.gaps_while_reading, 0.99),
+            "p99_by_median": stall,
+            "p99_by_median_by_round": rounds.iter().map(Round::stall).collect::<Vec<_>>(),
         },
     });
     let mut out = terminal::out();
     if matches.get_flag("json") {
         writeln!(out, "{value}")?;
     } else {
-        let times = |gaps: &[f64], q| units::time(quantile(gaps, q));
-        writeln!(out, "{}: {streams} streams of {tokens} tokens", source.name())?;
-        writeln!(out, "alone     {:>9.1} tokens/s", alone.rate())?;
-        writeln!(out, "together  {:>9.1} tokens/s, {:.2} times one", many.rate(), many.rate() / alone.rate())?;
-        writeln!(out, "gaps      median {}, p99 {}", times(&many.gaps, 0.5), times(&many.gaps, 0.99))?;
+        let time = |key: &str| units::time(value[key].as_f64().unwrap_or(0.0));
+        let reading = |key: &str| units::time(value["while_reading"][key].as_f64().unwrap_or(0.0));
+        let rate = |key: &str| value[key].as_f64().unwrap_or(0.0);
+        writeln!(out, "{}: {streams} streams of {tokens} tokens, median of {repeat}", source.name())?;
+        writeln!(out, "alone     {:>9.1} tokens/s", rate("alone_tokens_per_s"))?;
+        writeln!(out, "together  {:>9.1} tokens/s, {ratio:.2} times one", rate("tokens_per_s"))?;
+        writeln!(out, "gaps      median {}, p99 {}", time("gap_median_s"), time("gap_p99_s"))?;
         if prompt > 0 {
-            let (all, reading) = (&disturbed.gaps, &disturbed.gaps_while_reading);
-            let p99 = times(reading, 0.99);
-            let ratio = quantile(reading, 0.99) / quantile(all, 0.5).max(1e-9);
-            let median = times(all, 0.5);
-            writeln!(out, "while a prompt of {prompt} is read: p99 {p99}, {ratio:.2} times the median {median}")?;
+            let (p99, median) = (reading("gap_p99_s"), reading("gap_median_s"));
+            writeln!(out, "while a prompt of {prompt} is read: p99 {p99}, {stall:.2} times the median {median}")?;
         }
     }
     out.flush()?;
@@ -93,7 +136,7 @@ fn together(scheduler: &mut Scheduler, streams: usize, tokens: usize, prompt: us
     for i in 0..streams {
         scheduler.submit(request(i, SHORT, tokens))?;
     }
-    let mut run = Run { tokens: 0, seconds: 0.0, gaps: Vec::new(), gaps_while_reading: Vec::new() };
+    let mut run = Run::default();
     let mut long: Option<RequestId> = None;
     let (mut reading, mut left) = (false, prompt > 0);
     let begun = Instant::now();

@@ -282,7 +282,7 @@ fn bench() -> Command {
                 "Measure N generations at once instead, also while one more with --prompt tokens comes",
             )
             .value_parser(values::streams)
-            .conflicts_with_all(["ops", "depth", "repeat"]),
+            .conflicts_with_all(["ops", "depth"]),
         )
         .arg(flag("ops", "Also print every op of a decode step with its time and bandwidth"))
         .arg(shared::threads())

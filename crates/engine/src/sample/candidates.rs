@@ -1,9 +1,7 @@
 //! The candidates for the next token, and the stages that remove some of them. Every stage keeps at least one.
 
-use super::random::Draws;
-
-/// A logit and its token.
-type Candidate = (f32, u32);
+use akunu_plan::Draws;
+use akunu_plan::draw::{Candidate, order};
 
 /// What may still be chosen.
 #[derive(Default)]
@@ -15,11 +13,6 @@ pub struct Candidates {
     by_token: bool,
     /// Scratch of stages that need probabilities.
     weights: Vec<f32>,
-}
-
-/// Likeliest first; ties to the lower index, so that the order never depends on chance.
-fn order(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
-    b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
 }
 
 /// The lane of the draw that belongs to no token.

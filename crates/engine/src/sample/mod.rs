@@ -11,12 +11,13 @@
 mod candidates;
 mod history;
 mod logprobs;
-mod random;
 
+use akunu_plan::DrawVars;
+pub use akunu_plan::Draws;
+use akunu_plan::draw::MOST_CANDIDATES;
 use akunu_text::Tokenizer;
 use candidates::Candidates;
 pub use logprobs::{LogProbs, log_probabilities};
-pub use random::Draws;
 
 /// One stage of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,16 +156,48 @@ impl Default for SamplingOptions {
 }
 
 impl SamplingOptions {
-    /// The arg-max of the model's own logits: what the backend's chain computes by itself.
+    /// The arg-max of the model's own logits.
     pub fn is_plain_greedy(&self) -> bool {
-        self.temperature <= 0.0
-            && self.dynamic_temperature <= 0.0
+        self.temperature <= 0.0 && self.is_plain()
+    }
+
+    /// Whether nothing counts but temperature and the cuts of the likeliest.
+    fn is_plain(&self) -> bool {
+        self.dynamic_temperature <= 0.0
             && self.typical_p >= 1.0
             && self.xtc_probability <= 0.0
             && self.mirostat.is_none()
             && !self.penalizes()
             && self.dry.multiplier <= 0.0
             && self.logit_bias.is_empty()
+    }
+
+    /// What the backend needs to choose the first token by itself; `None` where it cannot.
+    ///
+    /// It takes the likeliest, or cuts by top-k, top-p and min-p, in this order, and draws: as the host would, to the token.
+    pub fn on_backend(&self) -> Option<DrawVars> {
+        if self.is_plain_greedy() {
+            return Some(DrawVars::default());
+        }
+        let order = [Stage::TopK, Stage::TopP, Stage::MinP, Stage::Temperature];
+        let places: Vec<usize> = self.chain.iter().filter_map(|stage| order.iter().position(|o| o == stage)).collect();
+        let has = |stage: Stage| self.chain.contains(&stage);
+        let top_k = if has(Stage::TopK) { self.top_k } else { 0 };
+        let top_p = if has(Stage::TopP) { self.top_p } else { 1.0 };
+        let able = self.is_plain()
+            && self.top_n_sigma <= 0.0
+            && self.temperature > 0.0
+            && places.windows(2).all(|p| p[0] < p[1])
+            && top_k <= MOST_CANDIDATES
+            && (top_k > 0 || top_p >= 1.0);
+        able.then_some(DrawVars {
+            temperature: if has(Stage::Temperature) { self.temperature } else { 1.0 },
+            top_k: top_k as u32,
+            top_p,
+            min_p: if has(Stage::MinP) { self.min_p } else { 0.0 },
+            seed: [self.seed as u32, (self.seed >> 32) as u32],
+            ..DrawVars::default()
+        })
     }
 
     fn penalizes(&self) -> bool {
@@ -209,6 +242,16 @@ impl Sampler {
     pub fn starting_at(mut self, index: u64) -> Self {
         self.index = index;
         self
+    }
+
+    /// The backend has chosen the next `tokens`.
+    pub(crate) fn skip(&mut self, tokens: usize) {
+        self.index += tokens as u64;
+    }
+
+    /// Tokens chosen so far.
+    pub(crate) fn index(&self) -> u64 {
+        self.index
     }
 
     pub fn options(&self) -> &SamplingOptions {

@@ -320,3 +320,37 @@ fn broken_logits_still_give_a_token() {
         (0..10).for_each(|_| assert!((sampler.sample(&row, &[]) as usize) < row.len()));
     }
 }
+
+/// What the backend draws by itself is what the chain would have drawn.
+#[test]
+fn the_backend_draws_what_the_host_draws() {
+    let noise = Draws::new(11, 0);
+    let row: Vec<f32> = (0..3000).map(|i| noise.gumbel(i) as f32 * 2.0).collect();
+    let plain =
+        SamplingOptions { temperature: 0.8, top_k: 0, top_p: 1.0, min_p: 0.0, seed: 1 << 40, ..Default::default() };
+    let options = [
+        plain.clone(),
+        SamplingOptions { temperature: 0.8, seed: 3, ..Default::default() },
+        SamplingOptions { top_k: 256, top_p: 0.3, ..plain.clone() },
+        SamplingOptions { min_p: 0.1, temperature: 3.0, ..plain.clone() },
+        SamplingOptions { chain: vec![Stage::TopK, Stage::MinP], top_k: 9, min_p: 0.2, ..plain.clone() },
+    ];
+    for options in options {
+        let draw = options.on_backend().unwrap();
+        for index in 0..300 {
+            let host = Sampler::new(options.clone()).starting_at(index).sample(&row, &[]);
+            assert_eq!(DrawVars { index: index as u32, ..draw }.draw(&row), Some(host), "{options:?}");
+        }
+    }
+    let greedy = SamplingOptions::default();
+    assert_eq!(greedy.on_backend(), Some(DrawVars::default()));
+    let on_host = [
+        SamplingOptions { top_p: 0.9, ..plain.clone() },
+        SamplingOptions { top_k: 257, ..plain.clone() },
+        SamplingOptions { repeat_penalty: 1.1, ..plain.clone() },
+        SamplingOptions { top_n_sigma: 1.0, ..plain.clone() },
+        SamplingOptions { logit_bias: vec![(1, 1.0)], ..greedy },
+        SamplingOptions { chain: vec![Stage::Temperature, Stage::MinP], ..plain },
+    ];
+    on_host.iter().for_each(|o| assert_eq!(o.on_backend(), None, "{o:?}"));
+}

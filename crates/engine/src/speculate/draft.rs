@@ -4,6 +4,7 @@ use super::MOST_GUESSES;
 use super::pace::Pace;
 use crate::sample::{Sampler, SamplingOptions};
 use crate::{Engine, Error, Sequence};
+use akunu_plan::DrawVars;
 use std::time::{Duration, Instant};
 
 /// Tokens without a guess after which one is tried again.
@@ -79,8 +80,9 @@ impl Draft {
         self.silent = 0;
         let begun = Instant::now();
         let last = self.follow(tokens)?;
-        if sampling.is_plain_greedy() {
-            self.guess.extend_from_slice(self.engine.greedy(&mut self.sequence, last, n)?);
+        if let Some(draw) = sampling.on_backend() {
+            let draw = DrawVars { index: index as u32, ..draw };
+            self.guess.extend_from_slice(self.engine.chain(&mut self.sequence, last, n, draw)?);
         } else {
             // With the same draws the two models agree as often as they can.
             let mut sampler = Sampler::new(sampling.clone()).starting_at(index);

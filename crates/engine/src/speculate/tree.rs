@@ -76,11 +76,16 @@ impl Tree {
         line
     }
 
+    /// How many nodes it goes on from.
+    pub fn depth(&self, node: usize) -> usize {
+        self.line(node).count_ones() as usize - 1
+    }
+
     /// Makes rows at rising positions from `first` on into the rows of the nodes.
     pub fn place(&self, first: usize, rows: &mut [RowVars]) {
         for (node, row) in rows.iter_mut().enumerate().take(self.len()) {
             let line = self.line(node);
-            let depth = line.count_ones() as usize - 1;
+            let depth = self.depth(node);
             row.position = (first + depth) as u32;
             row.ahead = (node - depth) as u32;
             // Bit i is the place i + 1 before: node - 1 - i.
@@ -150,7 +155,7 @@ mod tests {
                 engine.prefill(&mut branched, head).unwrap();
                 let rows: Vec<u32> = [last].iter().chain(tree.tokens()).copied().collect();
                 let part = Part { sequence: &mut branched, tokens: &rows, outputs: Outputs::All, prompt: false };
-                engine.step_rows(part, |rows| tree.place(held + 1, &mut rows[1..])).unwrap();
+                engine.step_with(&mut [part], 1, |vars| tree.place(held + 1, &mut vars.rows_mut()[1..])).unwrap();
                 let logits: Vec<Vec<f32>> = (0..rows.len()).map(|i| engine.logits_of(i).to_vec()).collect();
                 for guess in guesses {
                     let mut path: Vec<usize> = Vec::new();

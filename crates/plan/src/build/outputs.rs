@@ -71,6 +71,7 @@ impl Builder<'_> {
         let params = Params::ArgMax(ArgMaxParams { n: c.vocab as u32, slices: slices as u32 });
         let best = self.buffer("best", Per::Output, 2 * slices);
         self.op(OpKind::ArgMax, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(best)], params);
+        self.op(OpKind::Sample, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(best)], params);
         self.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
     }
 }

@@ -81,6 +81,10 @@ pub mod argmax {
     pub const X: usize = 0;
     pub const Y: usize = 1;
 }
+pub mod sample {
+    pub const X: usize = 0;
+    pub const Y: usize = 1;
+}
 pub mod advance {
     pub const X: usize = 0;
 }

@@ -19,7 +19,8 @@ use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
 use akunu_plan::q8;
 use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
-use tile::{Blocks8, Decoded, Half, Keys, Single, TILE, Tile};
+use std::ops::Range;
+use tile::{Ahead, Blocks8, Decoded, Half, Keys, Single, TILE, Tile};
 
 pub(super) static ANY: &[LeveledRow] = levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>);
 pub(super) static F32: &[LeveledRow] =
@@ -100,9 +101,13 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
     let cut = Cut::new(p, context.count(record), lane.count);
     let kv_heads = p.kv_heads as usize;
     let group = (p.heads / p.kv_heads) as usize;
-    for unit in (lane.index..cut.row_tiles * kv_heads * cut.head_tiles).step_by(lane.count) {
+    let units = cut.row_tiles * kv_heads * cut.head_tiles;
+    let split = |unit: usize| {
         let (row_tile, rest) = (unit / (kv_heads * cut.head_tiles), unit % (kv_heads * cut.head_tiles));
-        let (kv_head, head_tile) = (rest / cut.head_tiles, rest % cut.head_tiles);
+        (row_tile, rest / cut.head_tiles, rest % cut.head_tiles)
+    };
+    for unit in (lane.index..units).step_by(lane.count) {
+        let (row_tile, kv_head, head_tile) = split(unit);
         let first = kv_head * group + head_tile * cut.tile_heads;
         let heads = cut.tile_heads.min(kv_head * group + group - first);
         let mut row = row_tile * cut.tile_rows;
@@ -113,8 +118,15 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
             while row + rows < end && see_alike(record, context, row, row + rows) {
                 rows += 1;
             }
+            let next = match (row + rows < end, split(unit + lane.count)) {
+                (true, _) => first_keys(record, context, row + rows, kv_head),
+                (_, (tile, kv_head, _)) if unit + lane.count < units => {
+                    first_keys(record, context, tile * cut.tile_rows, kv_head)
+                }
+                _ => Ahead::NOTHING,
+            };
             // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
-            unsafe { attend::<S, K>(s, record, context, lane.index, (row, rows), (first, heads), kv_head) }
+            unsafe { attend::<S, K>(s, record, context, lane.index, (row, rows), (first, heads), kv_head, next) }
             row += rows;
         }
     }
@@ -132,8 +144,29 @@ fn see_alike(record: &Record, context: &Context<'_>, a: usize, b: usize) -> bool
     a.length == b.length && first(a.sequence).is_some_and(|block| first(b.sequence) == Some(block))
 }
 
+/// The keys that a row meets first.
+fn first_keys(record: &Record, context: &Context<'_>, row: usize, kv_head: usize) -> Ahead {
+    let vars = context.row_vars(row);
+    keys_ahead(record, context, vars.sequence, sees(record.params::<AttentionParams>(), vars), kv_head)
+}
+
+/// The keys in the first block of some places.
+fn keys_ahead(record: &Record, context: &Context<'_>, sequence: u32, places: Range<usize>, kv_head: usize) -> Ahead {
+    let p = record.params::<AttentionParams>();
+    if record.args[attention::KV].is_none() {
+        return Ahead::NOTHING;
+    }
+    let kv = context.operand(record, attention::KV);
+    let Some(block) = context.kv_block(&p.kv, kv, sequence, places.start / KV_BLOCK) else { return Ahead::NOTHING };
+    let from = places.start % KV_BLOCK;
+    Ahead {
+        at: block.wrapping_add(Context::kv_row(&p.kv, kv_head, from)).cast_const(),
+        bytes: places.len().min(KV_BLOCK - from) * p.kv.row_bytes as usize,
+    }
+}
+
 /// The places of its sequence that a row sees, but for those that are hidden from it.
-fn sees(p: &AttentionParams, row: RowVars) -> std::ops::Range<usize> {
+fn sees(p: &AttentionParams, row: RowVars) -> Range<usize> {
     let (position, window) = (row.position as usize, p.window as usize);
     let (end, reach) = match p.sees == Sees::All as u32 {
         true => (row.length as usize, window / 2),
@@ -148,6 +181,7 @@ fn sees(p: &AttentionParams, row: RowVars) -> std::ops::Range<usize> {
 /// # Safety
 /// As [`super::Kernel`]; `rows * heads <= TILE`, all of them the record's.
 #[inline(always)]
+#[allow(clippy::too_many_arguments)]
 unsafe fn attend<S: Simd, K: Keys>(
     s: S,
     record: &Record,
@@ -156,6 +190,7 @@ unsafe fn attend<S: Simd, K: Keys>(
     (row, rows): (usize, usize),
     (head, heads): (usize, usize),
     kv_head: usize,
+    next: Ahead,
 ) {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
@@ -176,7 +211,8 @@ unsafe fn attend<S: Simd, K: Keys>(
         }
     }
     let span = tile.span();
-    for index in span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK) {
+    let blocks = span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK);
+    for index in blocks.clone() {
         let (keys, values) = if own {
             let first = row - context.row_vars(row).position as usize + index * KV_BLOCK;
             (context.row(record, attention::K, first), context.row(record, attention::V, first))
@@ -189,7 +225,10 @@ unsafe fn attend<S: Simd, K: Keys>(
         // SAFETY: `kv_block` gave a block of the pool, and `ready` has seen that this layer's
         // heads lie inside one. Rows of the step that a query sees are those of its sequence (see
         // `check_texts`), and `ready` has seen that they have all heads.
-        unsafe { tile.visit::<S, K>(s, p, keys, values, index * KV_BLOCK) }
+        let last = index + 1 == blocks.end;
+        let next =
+            if last { next } else { keys_ahead(record, context, sequence, (index + 1) * KV_BLOCK..span.end, kv_head) };
+        unsafe { tile.visit::<S, K>(s, p, keys, values, index * KV_BLOCK, next) }
     }
     for i in 0..rows {
         let y = context.row(record, attention::Y, row + i);

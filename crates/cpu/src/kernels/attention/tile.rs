@@ -72,6 +72,27 @@ impl Keys for Decoded {
     }
 }
 
+/// Bytes that will be read soon. Rows of other sequences lie in pages of their own, where no prefetcher expects them.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    pub at: *const u8,
+    pub bytes: usize,
+}
+
+impl Ahead {
+    pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), bytes: 0 };
+
+    #[inline(always)]
+    pub fn fetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        for line in (0..self.bytes).step_by(64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch may name any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.at.wrapping_add(line).cast()) };
+        }
+    }
+}
+
 /// One query's place in the softmax.
 #[derive(Clone, Copy)]
 struct Query {
@@ -115,7 +136,7 @@ impl Tile {
     }
 
     /// # Safety
-    /// `scratch` has `bytes(d)` bytes, aligned for f32, for as long as the tile lives.
+    /// `scratch` has `bytes(d)` bytes, aligned for f32, for as long as the tile lives; `count <= TILE`.
     #[inline(always)]
     pub unsafe fn new(scratch: *mut u8, d: usize, count: usize) -> Self {
         let stride = padded(d);
@@ -124,8 +145,13 @@ impl Tile {
         let scores = results.wrapping_add(TILE * stride);
         let keys = scores.wrapping_add(TILE * KV_BLOCK);
         let values = keys.wrapping_add(KV_BLOCK * stride);
-        // SAFETY: the parts follow one another inside `bytes(d)`.
-        unsafe { std::ptr::write_bytes(queries, 0, 2 * TILE * stride) };
+        // SAFETY: the parts follow one another inside `bytes(d)`, and `count <= TILE`.
+        unsafe {
+            if stride > d {
+                std::ptr::write_bytes(queries, 0, count * stride);
+            }
+            std::ptr::write_bytes(results, 0, count * stride);
+        }
         let none = Query { from: 0, to: 0, hidden: 0, max: f32::NEG_INFINITY, sum: 0.0, shrink: 1.0 };
         Self { count, d, stride, queries, results, scores, keys, values, state: [none; TILE] }
     }
@@ -163,7 +189,7 @@ impl Tile {
         from..queries.iter().map(|q| q.to).max().unwrap_or(0)
     }
 
-    /// Takes in the block of positions `base..base + KV_BLOCK`.
+    /// Takes in the block of positions `base..base + KV_BLOCK`; `next` is what will be read after it.
     ///
     /// # Safety
     /// `keys` and `values` are the rows of one head of a block.
@@ -175,6 +201,7 @@ impl Tile {
         keys: *const u8,
         values: *const u8,
         base: usize,
+        next: Ahead,
     ) {
         let span = self.span();
         // Positions of the block that some query sees: those outside may never have been written.
@@ -183,7 +210,9 @@ impl Tile {
         // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
         unsafe {
             if K::DIRECT {
+                Ahead { at: values.wrapping_add(seen.start * row_bytes), bytes: seen.len() * row_bytes }.fetch();
                 self.score::<S, K>(s, keys, row_bytes, &seen);
+                next.fetch();
                 self.weigh(s, p.soft_cap, base);
                 self.mix::<S, K>(s, values, row_bytes, &seen);
             } else {
@@ -321,8 +350,10 @@ impl Tile {
                 }
                 // Hidden places are all in the block that ends what the query sees.
                 let hidden = if query.to <= base + KV_BLOCK { query.hidden } else { 0 };
-                for i in (0..to.saturating_sub(1)).filter(|i| hidden >> (to - 2 - i) & 1 == 1) {
-                    *scores.add(i) = f32::NEG_INFINITY;
+                if hidden != 0 {
+                    for i in (0..to.saturating_sub(1)).filter(|i| hidden >> (to - 2 - i) & 1 == 1) {
+                        *scores.add(i) = f32::NEG_INFINITY;
+                    }
                 }
                 let mut largest = s.splat(f32::NEG_INFINITY);
                 for at in (0..KV_BLOCK).step_by(S::LANES) {
@@ -405,6 +436,10 @@ impl Tile {
             while at + 4 * S::LANES <= width {
                 self.mix_columns::<S, K, N, 4>(s, t, at, values, row_bytes, seen);
                 at += 4 * S::LANES;
+            }
+            while at + 2 * S::LANES <= width {
+                self.mix_columns::<S, K, N, 2>(s, t, at, values, row_bytes, seen);
+                at += 2 * S::LANES;
             }
             while at < width {
                 self.mix_columns::<S, K, N, 1>(s, t, at, values, row_bytes, seen);

@@ -1,4 +1,6 @@
-//! Greedy choice: arg-max over logits, and the step on to the next token.
+//! Choosing tokens: arg-max over logits, draws from them, and the step on to the next token.
+
+mod sample;
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
@@ -6,6 +8,8 @@ use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{ARGMAX_SLICE, ArgMaxParams, OpKind, slots};
 use akunu_plan::record::Record;
+
+pub(super) use sample::SAMPLE;
 
 pub(super) static ARGMAX: &[LeveledRow] = levels!("argmax", OpKind::ArgMax, |_| true, argmax);
 pub(super) static ADVANCE: &[LeveledRow] = levels!("advance", OpKind::Advance, |_| true, advance);
