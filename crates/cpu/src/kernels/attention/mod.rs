@@ -126,7 +126,7 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
                 _ => Ahead::NOTHING,
             };
             // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
-            unsafe { attend::<S, K>(s, record, context, lane.index, (row, rows), (first, heads), kv_head, next) }
+            unsafe { attend::<S, K>(s, record, context, lane.index, (row, rows), (first, heads), (kv_head, next)) }
             row += rows;
         }
     }
@@ -181,7 +181,6 @@ fn sees(p: &AttentionParams, row: RowVars) -> Range<usize> {
 /// # Safety
 /// As [`super::Kernel`]; `rows * heads <= TILE`, all of them the record's.
 #[inline(always)]
-#[allow(clippy::too_many_arguments)]
 unsafe fn attend<S: Simd, K: Keys>(
     s: S,
     record: &Record,
@@ -189,8 +188,7 @@ unsafe fn attend<S: Simd, K: Keys>(
     worker: usize,
     (row, rows): (usize, usize),
     (head, heads): (usize, usize),
-    kv_head: usize,
-    next: Ahead,
+    (kv_head, next): (usize, Ahead),
 ) {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
@@ -222,12 +220,12 @@ unsafe fn attend<S: Simd, K: Keys>(
         };
         let head = kv_head * p.kv.head_bytes as usize;
         let (keys, values) = (keys.wrapping_add(head).cast_const(), values.wrapping_add(head).cast_const());
-        // SAFETY: `kv_block` gave a block of the pool, and `ready` has seen that this layer's
-        // heads lie inside one. Rows of the step that a query sees are those of its sequence (see
-        // `check_texts`), and `ready` has seen that they have all heads.
         let last = index + 1 == blocks.end;
         let next =
             if last { next } else { keys_ahead(record, context, sequence, (index + 1) * KV_BLOCK..span.end, kv_head) };
+        // SAFETY: `kv_block` gave a block of the pool, and `ready` has seen that this layer's
+        // heads lie inside one. Rows of the step that a query sees are those of its sequence (see
+        // `check_texts`), and `ready` has seen that they have all heads.
         unsafe { tile.visit::<S, K>(s, p, keys, values, index * KV_BLOCK, next) }
     }
     for i in 0..rows {
