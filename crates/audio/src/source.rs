@@ -1,9 +1,11 @@
 //! A recording as a stream of 16 kHz mono samples: decoded, mixed and resampled packet by packet.
 
 use crate::{Error, Fault, Resampler, SAMPLE_RATE};
+use std::cell::Cell;
 use std::fs::File;
-use std::io;
 use std::path::Path;
+use std::sync::Once;
+use std::{io, panic};
 use symphonia::core::audio::SampleBuffer;
 use symphonia::core::codecs::{CODEC_TYPE_NULL, Decoder, DecoderOptions};
 use symphonia::core::errors::Error as Decode;
@@ -193,10 +195,26 @@ impl Source {
     }
 }
 
-/// A decoder that panics over its input is a decoder that failed.
+thread_local! {
+    /// Whether a decoder runs whose panics are results.
+    static GUARDED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A decoder that panics over its input is a decoder that failed, and nobody else's business.
 fn guarded<T>(decode: impl FnOnce() -> Result<T, Decode>) -> Result<T, Decode> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
-        .unwrap_or(Err(Decode::DecodeError("its decoder could not make sense of it")))
+    static QUIET: Once = Once::new();
+    QUIET.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !GUARDED.get() {
+                others(info);
+            }
+        }));
+    });
+    GUARDED.set(true);
+    let result = panic::catch_unwind(panic::AssertUnwindSafe(decode));
+    GUARDED.set(false);
+    result.unwrap_or(Err(Decode::DecodeError("its decoder could not make sense of it")))
 }
 
 fn rate_not_supported(rate: u32) -> Fault {

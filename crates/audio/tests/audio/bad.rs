@@ -28,6 +28,21 @@ fn each_bad_recording_is_one_clear_sentence() {
     fails("infinite.wav", &wav(F32, 16_000, 1, &samples), "a sample that is not a finite number");
 }
 
+/// The decoder of this one panics. Nobody hears of it: the test runs itself once more, and looks at what that says.
+#[test]
+fn a_decoder_that_panics_does_so_quietly() {
+    const CHILD: &str = "AKUNU_TEST_QUIET";
+    if std::env::var_os(CHILD).is_some() {
+        return fails("zero-rate-quiet.wav", &wav(I16, 0, 1, &[0.0; 100]), "is damaged");
+    }
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "bad::a_decoder_that_panics_does_so_quietly", "--nocapture"]).env(CHILD, "1");
+    let out = again.output().unwrap();
+    let (said, heard) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    assert!(out.status.success() && said.contains("1 passed"), "{said}");
+    assert!(!heard.contains("panicked"), "{heard}");
+}
+
 #[test]
 fn a_directory_and_a_missing_file_are_named() {
     let error = Source::open(&std::env::temp_dir()).err().unwrap().to_string();
