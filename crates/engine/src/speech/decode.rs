@@ -33,19 +33,25 @@ impl Prompted {
         task: &[u32],
     ) -> Result<Self, Error> {
         let mut sequence = heard.fork();
-        let (start, rest) = task.split_at(1);
         let mut tokens = Vec::new();
         if !previous.is_empty() {
             tokens.push(vocabulary.previous);
             tokens.extend_from_slice(previous);
         }
-        tokens.extend_from_slice(start);
-        let at_start = engine.prefill(&mut sequence, &tokens)?;
-        let no_speech = (at_start[vocabulary.no_speech as usize] - log_sum(at_start)).exp();
-        let mut logits = at_start.to_vec();
-        if !rest.is_empty() {
-            logits = engine.prefill(&mut sequence, rest)?.to_vec();
-        }
+        tokens.extend_from_slice(task);
+        // All in one step where it has room for them; the first and the last row of the task matter.
+        let rows = task.len();
+        let (at_start, logits) = if tokens.len() <= engine.chunk() {
+            let outputs = Outputs::Tail(rows);
+            engine.step(&mut [Part { sequence: &mut sequence, tokens: &tokens, outputs, prompt: true }])?;
+            (engine.logits_of(0).to_vec(), engine.logits_of(rows - 1).to_vec())
+        } else {
+            let (before, rest) = tokens.split_at(tokens.len() + 1 - rows);
+            let at_start = engine.prefill(&mut sequence, before)?.to_vec();
+            let logits = if rest.is_empty() { at_start.clone() } else { engine.prefill(&mut sequence, rest)?.to_vec() };
+            (at_start, logits)
+        };
+        let no_speech = (at_start[vocabulary.no_speech as usize] - log_sum(&at_start)).exp();
         Ok(Self { sequence, logits, no_speech })
     }
 }
