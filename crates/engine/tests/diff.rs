@@ -78,8 +78,11 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
     let mut failures = Vec::new();
     for path in models {
         let file = Arc::new(ModelFile::open(&path).unwrap());
-        // Speech models are not read yet.
-        let Ok(model) = Model::read(&file) else { continue };
+        let model = Model::read(&file).unwrap();
+        // Rows of speech need something to be heard first.
+        if model.encoder.is_some() {
+            continue;
+        }
         let outputs: &[Output] = match model.descriptor.causal {
             false => &[Output::Mean],
             // One decoder embeds too: those that do are as others.

@@ -182,6 +182,40 @@ fn a_classification_head_scores_the_first_row() {
 }
 
 #[test]
+fn a_cross_encoder_scores_pairs_as_hf_does() {
+    let dir = fixtures::path("hf/bert-ranker");
+    let golden = golden::load(&dir.join("golden.safetensors"));
+    let pair = |case: usize| {
+        let second = golden.i32(&format!("second.{case}"))[0] as usize;
+        Text { tokens: ids(&golden, case), second }
+    };
+    let pairs: Vec<Text> = cases(&golden).into_iter().map(pair).collect();
+    assert_eq!(pairs.len(), 4);
+    for way in ways() {
+        let mut embedder = load(&dir, options(way, Activations::F32), Reading::Scores);
+        for (case, ours) in read(&mut embedder, &pairs).iter().enumerate() {
+            let want = golden.f32(&format!("scores.{case}"));
+            assert!(relative_error(ours, &want) < 1e-4, "case {case}, {way:?}: {ours:?}, HF {want:?}");
+        }
+    }
+}
+
+/// What Qwen3-Embedding is: a decoder, its last token's hidden state.
+#[test]
+fn a_decoder_embeds_by_its_last_token_as_hf_does() {
+    let dir = fixtures::path("hf/qwen3");
+    let golden = golden::load(&dir.join("golden.safetensors"));
+    let last = golden::load(&dir.join("last.safetensors"));
+    for way in ways() {
+        let mut embedder = load(&dir, options(way, Activations::F32), Reading::Embedding(None));
+        for (case, ours) in read(&mut embedder, &texts(&golden)).iter().enumerate() {
+            let error = relative_error(ours, &last.f32(&format!("last.{case}")));
+            assert!(error < 1e-4, "case {case}, {way:?}: relative error {error:.1e}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_read_is_an_error_and_what_can_is_read() {
     let (dir, _) = &encoders()[0];
     let mut embedder = load(dir, exact(), Reading::Embedding(None));
