@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use xtask::bench::{EmbedPeers, Peers, embed, peers};
+use xtask::bench::{EmbedPeers, Peers, SpeechPeers, embed, peers, speech};
 use xtask::{models, quality, real, tidy};
 
 const HELP: &str = "usage: cargo xtask CHORE
@@ -18,7 +18,9 @@ const HELP: &str = "usage: cargo xtask CHORE
       [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N] [--gen N]
       [--depth N] [--threads N] [-- ARGUMENTS OF llama-bench]
   bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
-      [--akunu PATH] [--rounds N] [--threads N]";
+      [--akunu PATH] [--rounds N] [--threads N]
+  bench whisper --whisper-cli PATH measure transcription against whisper.cpp
+      [--akunu PATH] [--models A,B] [--rounds N] [--threads N]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         ["real", names @ ..] => real::run(names),
         ["convert-quality", tools, types @ ..] => quality::run(Path::new(tools), types),
         ["bench", "embed", flags @ ..] => embed_options(flags).and_then(|o| embed(&o)),
+        ["bench", "whisper", flags @ ..] => speech_options(flags).and_then(|o| speech(&o)),
         ["bench", "peers", flags @ ..] => options(flags).and_then(|o| peers(&o)),
         _ => {
             eprintln!("{HELP}");
@@ -72,6 +75,27 @@ fn embed_options(flags: &[&str]) -> anyhow::Result<EmbedPeers> {
     }
     if !rest.is_empty() || options.python.as_os_str().is_empty() {
         bail!("--python is needed: a Python with the packages that xtask/peers/embed.py names");
+    }
+    Ok(options)
+}
+
+fn speech_options(flags: &[&str]) -> anyhow::Result<SpeechPeers> {
+    let models = ["whisper-tiny", "whisper-base.en"].map(str::to_owned).to_vec();
+    let mut options = SpeechPeers { whisper_cli: PathBuf::new(), akunu: None, models, rounds: 5, threads: 2 };
+    let (pairs, rest) = flags.as_chunks::<2>();
+    for [flag, value] in pairs {
+        let number = || value.parse::<usize>().with_context(|| format!("{flag} needs a number, not {value:?}"));
+        match *flag {
+            "--whisper-cli" => options.whisper_cli = value.into(),
+            "--akunu" => options.akunu = Some(value.into()),
+            "--models" => options.models = value.split(',').map(str::to_owned).collect(),
+            "--rounds" => options.rounds = number()?.max(1),
+            "--threads" => options.threads = number()?.max(1),
+            _ => bail!("{flag} is not known\n{HELP}"),
+        }
+    }
+    if !rest.is_empty() || options.whisper_cli.as_os_str().is_empty() {
+        bail!("--whisper-cli is needed: the path of whisper.cpp's whisper-cli");
     }
     Ok(options)
 }

@@ -13,7 +13,8 @@ use akunu::hub::Hub;
 use anyhow::{Context, ensure};
 use serde_json::json;
 
-use super::{build, run};
+use super::report::{Spread, save};
+use super::{build, machine, run};
 
 /// What to measure and with what.
 #[derive(Clone, Debug)]
@@ -73,25 +74,32 @@ pub fn embed(options: &EmbedPeers) -> anyhow::Result<bool> {
         }
     }
     fs::remove_dir_all(&folder)?;
-    println!("{}", json!({ "texts": TEXTS, "threads": options.threads, "runs": raw }));
-    println!(
-        "{:<12} {:>9} {:>8} {:>8} {:>13} {:>15}",
-        "engine", "seconds", "texts/s", "ours is", "worst cosine", "same nearest"
-    );
-    let (ours, all) = (median(&engines[0].seconds), &engines);
-    for engine in all {
-        let seconds = median(&engine.seconds);
-        let worst = all[0].vectors.iter().zip(&engine.vectors).map(|(a, b)| dot(a, b)).fold(1.0, f64::min);
-        let same = nearest(&all[0].vectors).iter().zip(nearest(&engine.vectors)).filter(|(a, b)| **a == *b).count();
-        println!(
-            "{:<12} {seconds:>9.3} {:>8.0} {:>7.2}× {worst:>13.6} {:>15}",
-            engine.name,
-            TEXTS as f64 / seconds,
-            seconds / ours,
-            format!("{same}/{QUERIES}"),
-        );
-    }
+    save(&format!("embed-t{}", options.threads), &table(options, &engines), raw)?;
     Ok(true)
+}
+
+fn table(o: &EmbedPeers, engines: &[Engine]) -> String {
+    let mut text = format!(
+        "{} on {}, {} threads; {TEXTS} texts with all-MiniLM-L6-v2, seconds as median (lowest–highest) of {} alternating rounds; \
+         the ratio is of each round. Ours is the whole command, the others' is without loading.\n\n\
+         | engine | seconds | texts/s | ours is | worst cosine | same nearest |\n|---|---|---|---|---|---|\n",
+        machine::date(),
+        machine::processor(),
+        o.threads,
+        o.rounds
+    );
+    let ours = &engines[0];
+    for engine in engines {
+        let worst = ours.vectors.iter().zip(&engine.vectors).map(|(a, b)| dot(a, b)).fold(1.0, f64::min);
+        let same = nearest(&ours.vectors).iter().zip(nearest(&engine.vectors)).filter(|(a, b)| **a == *b).count();
+        let ratios = engine.seconds.iter().zip(&ours.seconds).map(|(theirs, ours)| theirs / ours);
+        if let (Some(seconds), Some(ratio)) = (Spread::of(engine.seconds.iter().copied()), Spread::of(ratios)) {
+            let rate = TEXTS as f64 / seconds.median;
+            text += &format!("| {} | {} | {rate:.0} | {} |", engine.name, seconds.rate(), ratio.ratio());
+            text += &format!(" {worst:.6} | {same}/{QUERIES} |\n");
+        }
+    }
+    text
 }
 
 /// Texts of one sentence up to eight.
@@ -153,10 +161,4 @@ fn nearest(vectors: &[Vec<f32>]) -> Vec<usize> {
 
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -3,8 +3,10 @@
 mod embed;
 mod machine;
 mod report;
+mod speech;
 
 pub use embed::{EmbedPeers, embed};
+pub use speech::{SpeechPeers, speech};
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use super::{Measured, Peers, machine};
 
 /// The middle and the ends of some numbers.
-struct Spread {
+pub(super) struct Spread {
     low: f64,
-    median: f64,
+    pub median: f64,
     high: f64,
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+    pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let (&low, &high) = (values.first()?, values.last()?);
@@ -23,25 +23,30 @@ impl Spread {
         Some(Self { low, median, high })
     }
 
-    fn rate(&self) -> String {
-        format!("{:.1} ({:.1}–{:.1})", self.median, self.low, self.high)
+    pub fn rate(&self) -> String {
+        // Seconds are small numbers.
+        let digits = if self.median < 10.0 { 2 } else { 1 };
+        format!("{:.digits$} ({:.digits$}–{:.digits$})", self.median, self.low, self.high)
     }
 
-    fn ratio(&self) -> String {
+    pub fn ratio(&self) -> String {
         format!("{:.2}× ({:.2}–{:.2})", self.median, self.low, self.high)
     }
 }
 
 /// Prints the table and writes it and every number behind it.
 pub fn write(options: &Peers, results: &[Measured], raw: Vec<Value>) -> anyhow::Result<()> {
-    let table = table(options, results);
+    let name = format!("peers-p{}-n{}-d{}-t{}", options.prompt, options.tokens, options.depth, options.threads);
+    // The peer's output names the model by its path, which is of this machine alone.
+    save(&name, &table(options, results), raw.into_iter().map(without_paths).collect())
+}
+
+/// Prints a table, and keeps it with the numbers of every round.
+pub fn save(name: &str, table: &str, rounds: Vec<Value>) -> anyhow::Result<()> {
     println!("{table}");
     let folder = crate::root().join("bench/runs").join(format!("{}-{}", machine::date(), machine::slug()));
     fs::create_dir_all(&folder)?;
-    let name = format!("peers-p{}-n{}-d{}-t{}", options.prompt, options.tokens, options.depth, options.threads);
-    // The peer's output names the model by its path, which is of this machine alone.
-    let raw: Vec<Value> = raw.into_iter().map(without_paths).collect();
-    let all = json!({ "processor": machine::processor(), "date": machine::date(), "rounds": raw });
+    let all = json!({ "processor": machine::processor(), "date": machine::date(), "rounds": rounds });
     fs::write(folder.join(format!("{name}.json")), format!("{all:#}\n"))?;
     fs::write(folder.join(format!("{name}.md")), table)?;
     println!("written to {}", folder.join(name).display());

@@ -1,27 +1,44 @@
 //! Embedding models against the vectors of another engine, by cosine, and what they find among texts.
+//!
+//! HF's vectors are in the repository (`fixtures/embeddings_hf.json`, made by `fixtures/scripts/encoders_hf.py`), llama.cpp's
+//! beside it.
 
 use std::path::Path;
 
 use akunu::hub::Hub;
 use akunu::{Activations, Embedder, LoadOptions, Reading, Text, TooLong, normalize};
 use anyhow::{Context, ensure};
+use serde_json::json;
 
 struct Row {
     name: &'static str,
-    /// Vectors of the same file by llama.cpp; none where no other engine has read the file.
-    reference: Option<&'static str>,
+    reference: Reference,
     cosine: f64,
     /// What the model wants before queries and before documents.
     prefixes: [&'static str; 2],
 }
 
+/// Whose vectors.
+#[derive(Clone, Copy)]
+enum Reference {
+    /// llama.cpp's of the same file, by the name of a file in `shared/fixtures/real`.
+    LlamaCpp(&'static str),
+    /// HF's of the same weights, by their name in `fixtures/embeddings_hf.json`.
+    Hf(&'static str),
+}
+
 static ROWS: &[Row] = &[
     // Three bits a weight: rounding of activations weighs more.
-    Row { name: "minilm-q3", reference: Some("all-minilm-l6-v2-q3_k_s.json"), cosine: 0.995, prefixes: ["", ""] },
-    Row { name: "minilm", reference: None, cosine: 0.999, prefixes: ["", ""] },
+    Row {
+        name: "minilm-q3",
+        reference: Reference::LlamaCpp("all-minilm-l6-v2-q3_k_s.json"),
+        cosine: 0.995,
+        prefixes: ["", ""],
+    },
+    Row { name: "minilm", reference: Reference::Hf("minilm"), cosine: 0.999, prefixes: ["", ""] },
     Row {
         name: "nomic-embed",
-        reference: Some("nomic-embed-text-v1.5-f16.json"),
+        reference: Reference::LlamaCpp("nomic-embed-text-v1.5-f16.json"),
         cosine: 0.999,
         prefixes: ["search_query: ", "search_document: "],
     },
@@ -49,44 +66,55 @@ pub fn run(hub: &Hub, folder: &Path, names: &[&str]) -> anyhow::Result<bool> {
             continue;
         };
         for activations in [Activations::F32, Activations::Int8] {
-            agree &= compare(row, &path, folder, activations)?;
+            agree &= compare(row, row.name, &path, folder, activations)?;
+        }
+        if let Reference::Hf(name) = row.reference {
+            let source = path.parent().context("a model in a folder")?;
+            let gguf = std::env::temp_dir().join(format!("akunu-real-{}.gguf", std::process::id()));
+            akunu::convert::convert(source, &gguf, "f16", Default::default(), &mut |_, _| {})?;
+            agree &= compare(row, &format!("{name}, GGUF F16"), &gguf, folder, Activations::Int8)?;
+            std::fs::remove_file(&gguf)?;
         }
     }
     Ok(agree)
 }
 
-fn compare(row: &Row, path: &Path, folder: &Path, activations: Activations) -> anyhow::Result<bool> {
+fn compare(row: &Row, name: &str, path: &Path, folder: &Path, activations: Activations) -> anyhow::Result<bool> {
     let options = LoadOptions { activations, ..LoadOptions::default() };
     let mut embedder = Embedder::load(path, options, Reading::Embedding(None))?;
     let (mut worst, mut count) = (1.0f64, 0);
-    if let Some(reference) = row.reference {
-        let reference = super::read(&folder.join(reference))?;
-        let items = reference["items"].as_array().context("a reference without items")?;
-        let texts: Vec<&str> = items.iter().filter_map(|i| i["text"].as_str()).collect();
-        for (ours, item) in vectors(&mut embedder, "", &texts)?.iter().zip(items) {
-            let theirs: Vec<f64> =
-                item["embedding"].as_array().into_iter().flatten().filter_map(|v| v.as_f64()).collect();
-            ensure!(theirs.len() == ours.len(), "a reference of {} numbers", theirs.len());
-            let length = theirs.iter().map(|v| v * v).sum::<f64>().sqrt();
-            let dot: f64 = ours.iter().zip(&theirs).map(|(a, b)| f64::from(*a) * b).sum();
-            worst = worst.min(dot / length);
-            count += 1;
-        }
+    let reference = match row.reference {
+        Reference::Hf(name) => super::read(&crate::root().join("fixtures/embeddings_hf.json"))?[name].take(),
+        Reference::LlamaCpp(name) if folder.exists() => super::read(&folder.join(name))?,
+        Reference::LlamaCpp(_) => json!({ "items": [] }),
+    };
+    let items = reference["items"].as_array().context("a reference without items")?;
+    let texts: Vec<&str> = items.iter().filter_map(|i| i["text"].as_str()).collect();
+    for (ours, item) in vectors(&mut embedder, "", &texts)?.iter().zip(items) {
+        let theirs: Vec<f64> = item["embedding"].as_array().into_iter().flatten().filter_map(|v| v.as_f64()).collect();
+        ensure!(theirs.len() == ours.len(), "a reference of {} numbers", theirs.len());
+        let length = theirs.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let dot: f64 = ours.iter().zip(&theirs).map(|(a, b)| f64::from(*a) * b).sum();
+        worst = worst.min(dot / length);
+        count += 1;
     }
     let (questions, answers): (Vec<&str>, Vec<&str>) = ANSWERS.iter().copied().unzip();
     let questions = vectors(&mut embedder, row.prefixes[0], &questions)?;
     let answers = vectors(&mut embedder, row.prefixes[1], &answers)?;
     let score = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f32>();
-    let right = |(i, question): &(usize, &Vec<f32>)| {
-        let best =
-            (0..answers.len()).max_by(|a, b| score(question, &answers[*a]).total_cmp(&score(question, &answers[*b])));
-        best == Some(*i)
+    // The answers of every question, the most similar first.
+    let order = |question: &Vec<f32>| {
+        let mut order: Vec<usize> = (0..answers.len()).collect();
+        order.sort_by(|a, b| score(question, &answers[*b]).total_cmp(&score(question, &answers[*a])));
+        order
     };
-    let retrieved = questions.iter().enumerate().filter(right).count();
-    let right = worst >= row.cosine && retrieved == ANSWERS.len();
+    let orders: Vec<Vec<usize>> = questions.iter().map(order).collect();
+    let retrieved = orders.iter().enumerate().filter(|(i, order)| order[0] == *i).count();
+    let ordered = reference.get("order").is_none_or(|theirs| *theirs == json!(orders));
+    let right = worst >= row.cosine && retrieved == ANSWERS.len() && ordered;
     println!(
         "{:<20} {:<11} {count:>7} {:>13} {:>9}  {}",
-        row.name,
+        name,
         format!("{activations:?}").to_lowercase(),
         if count > 0 { format!("{worst:.6}") } else { "-".into() },
         format!("{retrieved}/{}", ANSWERS.len()),

@@ -1,0 +1,157 @@
+//! Models of speech against what whisper.cpp and OpenAI's code hear in the same recordings (`fixtures/real_speech.json`, made
+//! by `fixtures/scripts/real_speech.py`): word errors, and when segments and words are said.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use akunu::LoadOptions;
+use akunu::audio::Features;
+use akunu::hub::Hub;
+use akunu::speech::{Decoding, Segment, TranscribeOptions, Transcriber};
+use anyhow::Context;
+use serde_json::Value;
+
+/// Seconds that times may be apart.
+const APART: f64 = 0.1;
+
+/// Of all recordings with one search.
+#[derive(Default)]
+struct Totals {
+    words: usize,
+    errors: usize,
+    their_errors: usize,
+    /// The furthest a segment's end is from whisper.cpp's, from OpenAI's, and from the nearer of both.
+    apart: [f64; 3],
+    /// The furthest a word's end is from OpenAI's.
+    timed: f64,
+}
+
+pub fn run(hub: &Hub, names: &[&str]) -> anyhow::Result<bool> {
+    let reference = super::read(&crate::root().join("fixtures/real_speech.json"))?;
+    let mut agree = true;
+    println!(
+        "{:<20} {:>5} {:>6} {:>7} {:>12} {:>15} {:>11} {:>9}  result",
+        "model", "beams", "words", "errors", "whisper.cpp's", "times by w.cpp", "by OpenAI", "words by"
+    );
+    for (name, recordings) in reference["models"].as_object().context("a reference without models")? {
+        if !names.is_empty() && !names.contains(&name.as_str()) {
+            continue;
+        }
+        let Ok(path) = hub.path(name) else {
+            println!("{name:<20} skipped: not fetched (cargo xtask models fetch {name})");
+            continue;
+        };
+        let mut transcriber = Transcriber::load(&path, LoadOptions::default())?;
+        for beams in [1, 5] {
+            agree &= compare(name, &mut transcriber, recordings, &reference["said"], beams)?;
+        }
+    }
+    Ok(agree)
+}
+
+fn compare(
+    name: &str,
+    transcriber: &mut Transcriber,
+    recordings: &Value,
+    said: &Value,
+    beams: usize,
+) -> anyhow::Result<bool> {
+    let mut totals = Totals::default();
+    let mut differing = Vec::new();
+    for (recording, rows) in recordings.as_object().into_iter().flatten() {
+        let path = crate::root().join("fixtures/audio/speech").join(recording);
+        let row = &rows[beams.to_string()];
+        let (cpp, openai) = (segments(&row["whisper.cpp"]), segments(&row["openai"]));
+        let ours = transcribe(transcriber, &path, beams, false)?;
+        let text = |segments: &[(f64, f64, String)]| segments.iter().map(|s| s.2.as_str()).collect::<String>();
+        let plain: Vec<(f64, f64, String)> = ours.iter().map(|s| (s.start, s.end, s.text.clone())).collect();
+        let said = said[recording].as_str().context("what is said in a recording")?;
+        let (found, theirs) = (errors(said, &text(&plain)), errors(said, &text(&cpp)));
+        totals.words += spoken(said).len();
+        totals.errors += found;
+        totals.their_errors += theirs;
+        let apart = [apart(&plain, &cpp), apart(&plain, &openai)];
+        let nearer = apart[0].min(apart[1]);
+        for (most, apart) in totals.apart.iter_mut().zip([apart[0], apart[1], nearer]) {
+            *most = most.max(apart);
+        }
+        if found > theirs || nearer > APART {
+            differing.push(format!("    {recording}: {plain:?}\n    whisper.cpp {cpp:?}\n    OpenAI {openai:?}"));
+        }
+        // Words of the same text.
+        if text(&plain) == text(&openai) {
+            let timed = transcribe(transcriber, &path, beams, true)?;
+            let words = timed.iter().flat_map(|s| &s.words);
+            let ends = row["words"].as_array().into_iter().flatten().map(|w| w[2].as_f64().unwrap_or(f64::INFINITY));
+            totals.timed = words.zip(ends).map(|(w, end)| (w.end - end).abs()).fold(totals.timed, f64::max);
+        }
+    }
+    let right = differing.is_empty() && totals.errors <= totals.their_errors && totals.timed <= APART;
+    println!(
+        "{name:<20} {beams:>5} {:>6} {:>7} {:>12} {:>15.2} {:>11.2} {:>9.2}  {}",
+        totals.words,
+        totals.errors,
+        totals.their_errors,
+        totals.apart[0],
+        totals.apart[1],
+        totals.timed,
+        if right { "agrees" } else { "DIFFERS" }
+    );
+    differing.iter().for_each(|line| println!("{line}"));
+    Ok(right)
+}
+
+fn transcribe(transcriber: &mut Transcriber, path: &Path, beams: usize, words: bool) -> anyhow::Result<Vec<Segment>> {
+    let decoding = Decoding { beams, temperatures: vec![0.0], ..Decoding::default() };
+    let language = Some("en".to_owned());
+    let options = TranscribeOptions { language, decoding, words, ..TranscribeOptions::default() };
+    let mut features = Features::open(path, transcriber.bands(), |_| {})?;
+    Ok(transcriber.transcribe(&mut features, &options, |_| ControlFlow::Continue(()))?.segments)
+}
+
+fn segments(value: &Value) -> Vec<(f64, f64, String)> {
+    let segment = |s: &Value| Some((s[0].as_f64()?, s[1].as_f64()?, s[2].as_str()?.to_owned()));
+    value.as_array().into_iter().flatten().filter_map(segment).collect()
+}
+
+/// How far the ends of segments are apart; very far where there are more of one.
+fn apart(ours: &[(f64, f64, String)], theirs: &[(f64, f64, String)]) -> f64 {
+    if ours.len() != theirs.len() {
+        return f64::INFINITY;
+    }
+    ours.iter().zip(theirs).map(|(a, b)| (a.0 - b.0).abs().max((a.1 - b.1).abs())).fold(0.0, f64::max)
+}
+
+/// Words as they are compared: no case, no marks, no hyphens.
+fn spoken(text: &str) -> Vec<String> {
+    let text = text.to_lowercase().replace("mr.", "mister");
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
+    words.filter(|w| !w.is_empty()).map(str::to_owned).collect()
+}
+
+/// Words to put in, take out or change.
+fn errors(said: &str, heard: &str) -> usize {
+    let (said, heard) = (spoken(said), spoken(heard));
+    let mut row: Vec<usize> = (0..=heard.len()).collect();
+    for (i, word) in said.iter().enumerate() {
+        let before = row.clone();
+        row[0] = i + 1;
+        for (j, other) in heard.iter().enumerate() {
+            row[j + 1] = (before[j + 1] + 1).min(row[j] + 1).min(before[j] + usize::from(word != other));
+        }
+    }
+    row[heard.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_counted_without_marks() {
+        assert_eq!(errors("He was not ill-disposed.", " he was not ill disposed"), 0);
+        assert_eq!(errors("one two three", "one too three four"), 2);
+        assert_eq!(errors("one two", ""), 2);
+        assert_eq!(errors("Mister Dashwood", "Mr. Dashwood"), 0);
+    }
+}
