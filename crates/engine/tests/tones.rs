@@ -1,0 +1,269 @@
+//! Whole transcriptions against OpenAI's reference: a small model that understands tones, and recordings of them.
+
+use akunu::audio::Features;
+use akunu::cpu::Level;
+use akunu::dtype::PlanesMut;
+use akunu::speech::{Decoding, Live, Segment, Task, TranscribeOptions, Transcriber, Transcript};
+use akunu::{Activations, DType, LoadOptions};
+use akunu_testkit::{TempDir, fixtures, golden};
+use serde_json::Value;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+const RATE: f64 = 16_000.0;
+const VOCAB: usize = 51_865;
+const WORDS: usize = 50_257;
+const DIM: usize = 64;
+/// As `fixtures/scripts/tones_train.py` has them: vocabulary, positions, width, heads, layers, twice; bands; f32.
+const NUMBERS: [u32; 11] = [VOCAB as u32, 1500, DIM as u32, 2, 1, 256, DIM as u32, 2, 2, 80, 0];
+const SPOKEN: [(usize, &str); 15] = [
+    (0, "!"),
+    (13, "."),
+    (220, " "),
+    (360, " do"),
+    (319, " re"),
+    (2752, " mi"),
+    (2050, " fa"),
+    (370, " so"),
+    (635, " la"),
+    (21889, " eins"),
+    (12002, " zwei"),
+    (16809, " drei"),
+    (17634, " vier"),
+    (43048, " acht"),
+    (35565, " elf"),
+];
+
+fn words(bytes: &mut Vec<u8>, values: &[u32]) {
+    bytes.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+}
+
+/// Matrices in the format asked for; vectors, filters and positions stay f32, as whisper.cpp's quantizer leaves them.
+fn tensor(bytes: &mut Vec<u8>, name: &str, shape: &[usize], values: &[f32], dtype: DType) {
+    let dtype = if shape.len() == 2 && !name.contains("positional") { dtype } else { DType::F32 };
+    words(bytes, &[shape.len() as u32, name.len() as u32, dtype.format().gguf_id.unwrap()]);
+    shape.iter().rev().for_each(|d| words(bytes, &[*d as u32]));
+    bytes.extend(name.as_bytes());
+    let mut data = vec![0; dtype.row_bytes(values.len()).unwrap()];
+    dtype.format().encode.unwrap()(values, PlanesMut { data: &mut data, ..PlanesMut::default() });
+    bytes.extend(data);
+}
+
+/// The file whisper.cpp would have of the model.
+fn model(dir: &TempDir, dtype: DType) -> PathBuf {
+    let stored = golden::load(&fixtures::path("tones/model.safetensors"));
+    let mut bytes = b"lmgg".to_vec();
+    words(&mut bytes, &NUMBERS);
+    // Nobody reads the filters.
+    words(&mut bytes, &[0, 0, WORDS as u32]);
+    for token in 0..WORDS {
+        let text = SPOKEN.iter().find(|s| s.0 == token).map_or("", |s| s.1);
+        words(&mut bytes, &[text.len() as u32]);
+        bytes.extend(text.as_bytes());
+    }
+    for name in stored.names().filter(|n| !n.ends_with(".scale") && !["tokens", "decoder.unused"].contains(n)) {
+        let shape = stored.shape(name).to_vec();
+        let values = match shape.len() {
+            1 => stored.f32(name),
+            _ => matrix(stored.bytes(name), &stored.f32(&format!("{name}.scale"))),
+        };
+        if name == "decoder.token_embedding" {
+            let mut rows = stored.f32("decoder.unused").repeat(VOCAB);
+            for (token, row) in stored.i32("tokens").into_iter().zip(values.chunks(DIM)) {
+                rows[token as usize * DIM..][..DIM].copy_from_slice(row);
+            }
+            tensor(&mut bytes, "decoder.token_embedding.weight", &[VOCAB, DIM], &rows, dtype);
+        } else {
+            tensor(&mut bytes, name, &shape, &values, dtype);
+        }
+    }
+    tensor(&mut bytes, "encoder.positional_embedding", &[1500, DIM], &sinusoids(), dtype);
+    dir.write("tones.bin", &bytes)
+}
+
+/// Int8 rows with a scale each.
+fn matrix(bytes: &[u8], scales: &[f32]) -> Vec<f32> {
+    let rows = bytes.chunks(bytes.len() / scales.len()).zip(scales);
+    rows.flat_map(|(row, scale)| row.iter().map(move |b| f32::from(*b as i8) * scale)).collect()
+}
+
+fn sinusoids() -> Vec<f32> {
+    let half = DIM / 2;
+    let angle = |position: usize, i: usize| position as f64 * (-(1e4f64.ln()) / (half - 1) as f64 * i as f64).exp();
+    let value = |position: usize, i: usize| match i < half {
+        true => angle(position, i).sin() as f32,
+        false => angle(position, i - half).cos() as f32,
+    };
+    (0..1500 * DIM).map(|i| value(i / DIM, i % DIM)).collect()
+}
+
+/// A recording of a score, as `fixtures/scripts/tones.py` plays it.
+fn play(recording: &Value) -> Vec<i16> {
+    let number = |v: &Value| v.as_f64().unwrap();
+    let mut samples = vec![0.0; (number(&recording["seconds"]) * RATE).round() as usize];
+    let interval = if recording["language"] == "en" { 1.5 } else { 2.5 };
+    for chord in recording["score"].as_array().unwrap() {
+        let (onset, end, word) = (number(&chord[0]), number(&chord[1]), number(&chord[2]));
+        let (first, last) = ((onset * RATE).round() as usize, (end * RATE).round() as usize);
+        for (n, sample) in samples.iter_mut().enumerate().take(last).skip(first) {
+            let (since, left) = (n as f64 / RATE - onset, end - n as f64 / RATE);
+            let turn = std::f64::consts::TAU * 250.0 * 1.22f64.powf(word) * since;
+            let loud = (100.0 * since.min(left)).clamp(0.0, 1.0);
+            *sample = 0.3 * loud * (0.6 * turn.sin() + 0.4 * (turn * interval).sin());
+        }
+    }
+    samples.iter().map(|s| (s * 32767.0).round() as i16).collect()
+}
+
+fn wav(samples: &[i16]) -> Vec<u8> {
+    let bytes = 2 * samples.len() as u32;
+    let mut out = b"RIFF".to_vec();
+    words(&mut out, &[36 + bytes]);
+    out.extend(b"WAVEfmt ");
+    words(&mut out, &[16, 0x0001_0001, 16_000, 32_000, 0x0010_0002]);
+    out.extend(b"data");
+    words(&mut out, &[bytes]);
+    out.extend(samples.iter().flat_map(|s| s.to_le_bytes()));
+    out
+}
+
+fn load(dir: &TempDir, level: Level) -> Transcriber {
+    let (activations, level) = (Activations::F32, Some(level));
+    let options = LoadOptions { activations, level, threads: Some(2), ..LoadOptions::default() };
+    Transcriber::load(&model(dir, DType::F32), options).unwrap()
+}
+
+fn expected() -> Value {
+    serde_json::from_slice(&std::fs::read(fixtures::path("tones/expected.json")).unwrap()).unwrap()
+}
+
+/// Without what is better than the reference: silence is heard, the first result counts.
+fn options(asked: &Value) -> TranscribeOptions {
+    let decoding = Decoding {
+        beams: asked["beam_size"].as_u64().unwrap_or(1) as usize,
+        temperatures: vec![0.0],
+        ..Decoding::default()
+    };
+    TranscribeOptions {
+        language: asked["language"].as_str().map(str::to_owned),
+        task: if asked["task"] == "translate" { Task::Translate } else { Task::Transcribe },
+        decoding,
+        condition: asked["condition_on_previous_text"] != false,
+        timestamps: asked["without_timestamps"] != true,
+        words: asked["word_timestamps"] == true,
+        skip_silence: false,
+        ..TranscribeOptions::default()
+    }
+}
+
+fn transcribe(transcriber: &mut Transcriber, path: &Path, options: &TranscribeOptions) -> Transcript {
+    let mut features = Features::open(path, transcriber.bands(), |_| {}).unwrap();
+    transcriber.transcribe(&mut features, options, |_| ControlFlow::Continue(())).unwrap()
+}
+
+/// Text with its times, for comparing and for reading.
+fn lines(segments: &[Segment]) -> Vec<String> {
+    segments.iter().map(|s| format!("{:.2} {:.2}{}", s.start, s.end, s.text)).collect()
+}
+
+#[test]
+fn transcripts_are_the_references() {
+    for level in [Level::Generic, Level::Avx2, Level::Avx512, Level::Amx] {
+        if level <= Level::detect() {
+            compare(level);
+        }
+    }
+}
+
+fn compare(level: Level) {
+    let dir = TempDir::new();
+    let (mut transcriber, expected) = (load(&dir, level), expected());
+    for wanted in expected["transcripts"].as_array().unwrap() {
+        let name = wanted["recording"].as_str().unwrap();
+        let path = dir.write("recording.wav", &wav(&play(&expected["recordings"][name])));
+        let found = transcribe(&mut transcriber, &path, &options(&wanted["options"]));
+        let what = format!("{name} {}, {level:?}", wanted["options"]);
+        assert_eq!(found.language, wanted["language"], "{what}");
+        // The reference lists segments without text.
+        let segments = wanted["segments"].as_array().unwrap().iter().filter(|s| s["text"] != "");
+        let said = |s: &Value| {
+            let time = |key: &str| s[key].as_f64().unwrap();
+            format!("{:.2} {:.2}{}", time("start"), time("end"), s["text"].as_str().unwrap())
+        };
+        assert_eq!(lines(&found.segments), segments.clone().map(said).collect::<Vec<_>>(), "{what}");
+        for (found, wanted) in found.segments.iter().zip(segments) {
+            let close = |ours: f32, key: &str, by: f64| {
+                let theirs = wanted[key].as_f64().unwrap();
+                assert!((f64::from(ours) - theirs).abs() < by, "{what}: {key} is {ours}, the reference's {theirs}");
+            };
+            close(found.no_speech, "no_speech", 2e-3);
+            close(found.log_probability, "log_probability", 2e-3);
+            assert_eq!(found.words.len(), wanted["words"].as_array().unwrap().len(), "{what}");
+            for (ours, theirs) in found.words.iter().zip(wanted["words"].as_array().unwrap()) {
+                let times = [(ours.start, &theirs[1]), (ours.end, &theirs[2])];
+                let same = times.iter().all(|(ours, theirs)| (ours - theirs.as_f64().unwrap()).abs() < 0.005);
+                assert!(ours.text == theirs[0] && same, "{what}: {ours:?}, the reference {theirs}");
+            }
+        }
+    }
+}
+
+/// Where the pause of "paused" is heard, the reference has a sentence in it that nobody says, and so have we. Where silence
+/// is left out there is none, and sentences stand where they are said.
+#[test]
+fn nothing_is_made_up_in_silence() {
+    let dir = TempDir::new();
+    let (mut transcriber, expected) = (load(&dir, Level::detect()), expected());
+    let skipping = TranscribeOptions { skip_silence: true, condition: false, ..options(&Value::Null) };
+    for (name, silence, said) in [("paused", 13.3..50.3, "la so mi. re la mi re so."), ("silence", 0.0..40.0, "")] {
+        let path = dir.write("recording.wav", &wav(&play(&expected["recordings"][name])));
+        let inside = |s: &&Segment| s.end.min(silence.end) - s.start.max(silence.start) > 0.3;
+        let heard = transcribe(&mut transcriber, &path, &options(&Value::Null));
+        assert_eq!(heard.segments.iter().any(|s| inside(&s)), name == "paused", "{:?}", lines(&heard.segments));
+        let found = transcribe(&mut transcriber, &path, &skipping);
+        assert!(
+            found.text().contains(said) && found.segments.is_empty() == said.is_empty(),
+            "{name}: {}",
+            found.text()
+        );
+        assert_eq!(found.segments.iter().filter(inside).count(), 0, "{name}: {:?}", lines(&found.segments));
+    }
+}
+
+#[test]
+fn what_is_said_live_is_what_is_said_in_a_file() {
+    let dir = TempDir::new();
+    let (mut transcriber, expected) = (load(&dir, Level::detect()), expected());
+    let samples = play(&expected["recordings"]["short"]);
+    let path = dir.write("recording.wav", &wav(&samples));
+    let skipping = TranscribeOptions { skip_silence: true, ..options(&Value::Null) };
+    let file = transcribe(&mut transcriber, &path, &skipping).text();
+    let samples: Vec<f32> = samples.iter().map(|s| f32::from(*s) / 32768.0).collect();
+    let mut live = Live::new(&transcriber, &skipping).unwrap();
+    let mut said = String::new();
+    let mut each = |event: akunu::speech::Event<'_>| {
+        if let akunu::speech::Event::Segment(segment) = event {
+            said.push_str(&segment.text);
+        }
+        ControlFlow::Continue(())
+    };
+    for part in samples.chunks(12_345) {
+        live.push(&mut transcriber, part, &mut each).unwrap();
+    }
+    live.finish(&mut transcriber, &mut each).unwrap();
+    assert_eq!(said.trim(), file);
+}
+
+#[test]
+fn every_format_of_weights_and_keys_gives_the_same_text() {
+    let (dir, expected) = (TempDir::new(), expected());
+    let recording = dir.write("recording.wav", &wav(&play(&expected["recordings"]["german"])));
+    let weights = [DType::F16, DType::Q8_0, DType::Q5_1, DType::Q5_0].map(|weights| (weights, DType::F16));
+    for (weights, kv) in weights.into_iter().chain([(DType::F32, DType::F32), (DType::F32, DType::Q8_0)]) {
+        let options = LoadOptions { kv, threads: Some(2), ..LoadOptions::default() };
+        let mut transcriber = Transcriber::load(&model(&dir, weights), options).unwrap();
+        let found = transcribe(&mut transcriber, &recording, &TranscribeOptions::default());
+        let said = "zwei zwei zwei. vier zwei drei. elf drei. zwei eins vier drei vier.";
+        assert_eq!(found.text(), said, "weights {weights}, KV {kv}");
+    }
+}
