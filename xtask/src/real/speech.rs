@@ -1,5 +1,6 @@
 //! Models of speech against what whisper.cpp and OpenAI's code hear in the same recordings (`fixtures/real_speech.json`, made
-//! by `fixtures/scripts/real_speech.py`): word errors, and when segments and words are said.
+//! by `fixtures/scripts/real_speech.py`): word errors, and when segments and words are said. The two differ from each other
+//! where beams are almost equally likely; we must be no further from what is said, and as near to the one or the other.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -19,9 +20,10 @@ const APART: f64 = 0.1;
 struct Totals {
     words: usize,
     errors: usize,
-    their_errors: usize,
-    /// The furthest a segment's end is from whisper.cpp's, from OpenAI's, and from the nearer of both.
-    apart: [f64; 3],
+    /// whisper.cpp's and OpenAI's.
+    their_errors: [usize; 2],
+    /// The furthest a segment is from whisper.cpp's, and from OpenAI's.
+    apart: [f64; 2],
     /// The furthest a word's end is from OpenAI's.
     timed: f64,
 }
@@ -30,8 +32,8 @@ pub fn run(hub: &Hub, names: &[&str]) -> anyhow::Result<bool> {
     let reference = super::read(&crate::root().join("fixtures/real_speech.json"))?;
     let mut agree = true;
     println!(
-        "{:<20} {:>5} {:>6} {:>7} {:>12} {:>15} {:>11} {:>9}  result",
-        "model", "beams", "words", "errors", "whisper.cpp's", "times by w.cpp", "by OpenAI", "words by"
+        "{:<20} {:>5} {:>6} {:>7} {:>12} {:>9} {:>12} {:>10} {:>10}  result",
+        "model", "beams", "words", "errors", "whisper.cpp", "OpenAI", "times apart", "OpenAI", "word times"
     );
     for (name, recordings) in reference["models"].as_object().context("a reference without models")? {
         if !names.is_empty() && !names.contains(&name.as_str()) {
@@ -66,16 +68,17 @@ fn compare(
         let text = |segments: &[(f64, f64, String)]| segments.iter().map(|s| s.2.as_str()).collect::<String>();
         let plain: Vec<(f64, f64, String)> = ours.iter().map(|s| (s.start, s.end, s.text.clone())).collect();
         let said = said[recording].as_str().context("what is said in a recording")?;
-        let (found, theirs) = (errors(said, &text(&plain)), errors(said, &text(&cpp)));
+        let [found, cpp_errors, openai_errors] = [&plain, &cpp, &openai].map(|s| errors(said, &text(s)));
         totals.words += spoken(said).len();
         totals.errors += found;
-        totals.their_errors += theirs;
+        totals.their_errors[0] += cpp_errors;
+        totals.their_errors[1] += openai_errors;
         let apart = [apart(&plain, &cpp), apart(&plain, &openai)];
         let nearer = apart[0].min(apart[1]);
-        for (most, apart) in totals.apart.iter_mut().zip([apart[0], apart[1], nearer]) {
+        for (most, apart) in totals.apart.iter_mut().zip(apart) {
             *most = most.max(apart);
         }
-        if found > theirs || nearer > APART {
+        if found > cpp_errors.max(openai_errors) || nearer > APART {
             differing.push(format!("    {recording}: {plain:?}\n    whisper.cpp {cpp:?}\n    OpenAI {openai:?}"));
         }
         // Words of the same text.
@@ -86,12 +89,13 @@ fn compare(
             totals.timed = words.zip(ends).map(|(w, end)| (w.end - end).abs()).fold(totals.timed, f64::max);
         }
     }
-    let right = differing.is_empty() && totals.errors <= totals.their_errors && totals.timed <= APART;
+    let right = differing.is_empty() && totals.timed <= APART;
     println!(
-        "{name:<20} {beams:>5} {:>6} {:>7} {:>12} {:>15.2} {:>11.2} {:>9.2}  {}",
+        "{name:<20} {beams:>5} {:>6} {:>7} {:>12} {:>9} {:>12.2} {:>10.2} {:>10.2}  {}",
         totals.words,
         totals.errors,
-        totals.their_errors,
+        totals.their_errors[0],
+        totals.their_errors[1],
         totals.apart[0],
         totals.apart[1],
         totals.timed,
