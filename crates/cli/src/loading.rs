@@ -25,6 +25,7 @@ pub fn load_options(matches: &ArgMatches) -> LoadOptions {
         context: number("context"),
         memory: matches.try_get_one("memory").ok().flatten().copied(),
         chunk: number("chunk").unwrap_or(defaults.chunk),
+        mapped: matches.try_get_one("mmap").ok().flatten().copied().unwrap_or(false),
         ..defaults
     }
 }

@@ -89,11 +89,13 @@ fn dtype(program: &Program, op: &Op) -> String {
     }
 }
 
-/// Prints the table with its totals; `times` adds seconds per entry.
-pub fn print(out: &mut dyn Write, entries: &[Entry], times: Option<&[f64]>) -> io::Result<()> {
+/// Prints the table with its totals; `timed` adds seconds per entry, and how they compare with the bytes a second that
+/// memory gives.
+pub fn print(out: &mut dyn Write, entries: &[Entry], timed: Option<(&[f64], f64)>) -> io::Result<()> {
+    let times = timed.map(|(times, _)| times);
     let mut headings = vec![">#", ">layer", "op", "kernel", "shape", "dtype", ">bytes", ">flops", "wait"];
     if times.is_some() {
-        headings.extend([">time", ">bandwidth", ">share"]);
+        headings.extend([">time", ">share", ">flops/s", ">bytes/s", ">of memory"]);
     }
     let total_time: f64 = times.map_or(0.0, |t| t.iter().sum());
     let mut table = Table::new(&headings);
@@ -109,22 +111,60 @@ pub fn print(out: &mut dyn Write, entries: &[Entry], times: Option<&[f64]>) -> i
             units::count(e.cost.flops),
             if e.barrier { "yes" } else { "" }.to_owned(),
         ];
-        if let Some(&time) = times.and_then(|t| t.get(i)) {
+        if let Some((times, memory)) = timed {
+            let time = times.get(i).copied().unwrap_or_default().max(1e-12);
             row.push(units::time(time));
-            row.push(units::rate(e.cost.bytes as f64 / time.max(1e-12)));
             row.push(format!("{:.1} %", 100.0 * time / total_time.max(1e-12)));
+            row.push(units::count((e.cost.flops as f64 / time) as u64));
+            row.push(units::rate(e.cost.bytes as f64 / time));
+            row.push(format!("{:.0} %", 100.0 * e.cost.bytes as f64 / time / memory.max(1.0)));
         }
         table.row(row);
     }
     table.print(out)?;
+    if let Some((times, _)) = timed {
+        by_op(out, entries, times)?;
+    }
     let total: Cost = entries.iter().map(|e| e.cost).sum();
     let waits = entries.iter().filter(|e| e.barrier).count();
     write!(out, "\n{} dispatches, {waits} waits, ", entries.len())?;
     write!(out, "{} and {} flops a step", units::bytes(total.bytes), units::count(total.flops))?;
-    if times.is_some() {
-        write!(out, ", {}, {}", units::time(total_time), units::rate(total.bytes as f64 / total_time.max(1e-12)))?;
+    if let Some((_, memory)) = timed {
+        let rate = total.bytes as f64 / total_time.max(1e-12);
+        write!(out, ", {}, {}", units::time(total_time), units::rate(rate))?;
+        write!(out, " of the {} that memory gives", units::rate(memory))?;
     }
     writeln!(out)
+}
+
+/// The times added up by op and kernel, the longest first.
+fn by_op(out: &mut dyn Write, entries: &[Entry], times: &[f64]) -> io::Result<()> {
+    let mut sums: Vec<(&Entry, usize, f64)> = Vec::new();
+    for (entry, time) in entries.iter().zip(times) {
+        let same = |e: &Entry| (e.op, e.kernel, &e.shape) == (entry.op, entry.kernel, &entry.shape);
+        match sums.iter_mut().find(|(e, ..)| same(e)) {
+            Some((_, count, sum)) => (*count, *sum) = (*count + 1, *sum + time),
+            None => sums.push((entry, 1, *time)),
+        }
+    }
+    sums.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let mut table = Table::new(&[">dispatches", "op", "kernel", "shape", ">time", ">share", ">flops/s", ">bytes/s"]);
+    let total: f64 = times.iter().sum();
+    for (e, count, time) in sums {
+        let rate = |each: u64| (each * count as u64) as f64 / time.max(1e-12);
+        table.row(vec![
+            count.to_string(),
+            e.op.to_owned(),
+            e.kernel.to_owned(),
+            e.shape.clone(),
+            units::time(time),
+            format!("{:.1} %", 100.0 * time / total.max(1e-12)),
+            units::count(rate(e.cost.flops) as u64),
+            units::rate(rate(e.cost.bytes)),
+        ]);
+    }
+    writeln!(out)?;
+    table.print(out)
 }
 
 /// The same as JSON.

@@ -1,16 +1,17 @@
 //! The backend: chooses kernels once, then walks the records with all workers.
 
+use crate::block::Block;
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{self, matmul};
 use crate::level::{Level, LevelError};
-use crate::memory::{Block, Memory, MemoryError};
+use crate::memory::{Memory, MemoryError};
 use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
 use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{Params, Use};
 use akunu_plan::program::{Arg, Op, Program, Store};
-use akunu_plan::record::{BARRIER, MAY_ROUND, Record, X_IS_Q8, Y_IS_Q8, encode_params, per_flag};
+use akunu_plan::record::{BARRIER, MAY_ROUND, Record, Region, X_IS_Q8, Y_IS_Q8, encode_params, per_flag};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -148,6 +149,25 @@ impl Cpu {
         Ok(())
     }
 
+    /// Bytes a second that all workers together read the model files at, doing nothing else: what products with one row
+    /// are bound by.
+    pub fn read_bandwidth(&mut self, memory: &Memory) -> f64 {
+        let files: Vec<&[u8]> = (0..Region::MAX_FILES).map(|i| memory.bytes(Region::file(i as u8))).collect();
+        let bytes: usize = files.iter().map(|f| f.len()).sum();
+        let mut times: Vec<f64> = Vec::new();
+        for _ in 0..5 {
+            let start = Instant::now();
+            self.pool.run(&|lane, _| {
+                for file in &files {
+                    std::hint::black_box(read_through(&file[lane.share(file.len(), 4096)]));
+                }
+            });
+            times.push(start.elapsed().as_secs_f64());
+        }
+        times.sort_by(f64::total_cmp);
+        bytes as f64 / times[times.len() / 2].max(1e-9)
+    }
+
     /// One step with a barrier after every record: the nanoseconds each took, barrier included.
     pub fn replay_timed(&mut self, ready: &Ready, memory: &mut Memory) -> Result<Vec<u64>, ReplayError> {
         check_steps(ready, memory, 1)?;
@@ -171,6 +191,23 @@ impl Cpu {
         });
         Ok(times.into_iter().map(AtomicU64::into_inner).collect())
     }
+}
+
+/// Touches every cache line, asking for them as far ahead as the kernels do.
+fn read_through(bytes: &[u8]) -> u64 {
+    let mut sum = 0_u64;
+    for page in bytes.chunks(4096) {
+        for line in page.chunks(64) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+                // SAFETY: a prefetch may name any address.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().wrapping_add(4096).cast()) };
+            }
+            sum = sum.wrapping_add(u64::from(line[0]));
+        }
+    }
+    sum
 }
 
 /// What kernels are chosen by, as the part of a record that is known before it is written.

@@ -1,7 +1,8 @@
 //! What a kernel sees of a replay: resolved addresses, the step's rows, its worker's scratch.
 
+use crate::block::ALIGN;
 use crate::kernels::KernelRow;
-use crate::memory::{ALIGN, KvPool, Memory, Regions};
+use crate::memory::{KvPool, Memory, Regions};
 use akunu_plan::DrawVars;
 use akunu_plan::op::{KvParams, Per};
 use akunu_plan::record::{Addr, Record};

@@ -4,6 +4,7 @@
 //! `Cpu::ready` checks the one against the other, and `Cpu::replay` runs it, as often as asked.
 
 pub mod backend;
+mod block;
 pub mod context;
 pub mod kernels;
 pub mod level;
@@ -14,5 +15,5 @@ pub mod simd;
 
 pub use backend::{Cpu, Error, Options, ReplayError};
 pub use level::{Level, LevelError};
-pub use memory::{FileBytes, KvPool, Memory, MemoryError, MemoryPlan};
+pub use memory::{KvPool, Memory, MemoryError, MemoryPlan, WeightFile};
 pub use ready::{Ready, Unready};

@@ -1,21 +1,33 @@
 //! Memory behind the regions of bound records: the arena, constants, step variables, KV pools and
-//! the mapped model files.
+//! the model files, mapped or copied.
 //!
 //! One `Memory` serves every bound program of one model: they share constants, KV and steps, and
 //! the arena is as large as the largest of them asks for.
 
+use crate::block::Block;
 use akunu_plan::bind::Bound;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{StepLayout, StepVars};
-use memmap2::MmapMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Every base address is a multiple of this: a cache line and the widest vector.
-pub const ALIGN: usize = 64;
+/// A model file: bytes that stay where they are while their owner lives, and that can also be read.
+pub trait WeightFile: Send + Sync {
+    fn bytes(&self) -> &[u8];
 
-/// A mapped file, or any bytes that stay where they are while their owner lives.
-pub type FileBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+    /// Fills `to` with the bytes from `at` on.
+    fn read(&self, at: usize, to: &mut [u8]) -> std::io::Result<()> {
+        let bytes = at.checked_add(to.len()).and_then(|end| self.bytes().get(at..end));
+        to.copy_from_slice(bytes.ok_or(std::io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+}
+
+impl WeightFile for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
 
 /// The KV blocks of one layer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +44,10 @@ pub struct MemoryPlan<'a> {
     /// By KV group.
     pub kv: &'a [KvPool],
     /// By file index of `Region::file`.
-    pub files: Vec<FileBytes>,
+    pub files: Vec<Arc<dyn WeightFile>>,
+    /// Read the files into memory of our own where that makes them faster to walk through, instead of using their
+    /// mappings: see [`Block::worth_copying`].
+    pub copy: bool,
 }
 
 /// Why memory could not be laid out.
@@ -46,41 +61,9 @@ pub enum MemoryError {
     TooLarge { what: &'static str, bytes: u128 },
     #[error("{what}: this machine could not give {bytes} bytes of memory")]
     OutOfMemory { what: &'static str, bytes: usize },
+    #[error("the weights could not be read: {0}")]
+    Unreadable(String),
 }
-
-/// Zeroed memory of our own. Pages cost nothing until they are touched.
-pub(crate) struct Block {
-    _map: MmapMut,
-    base: *mut u8,
-    len: usize,
-}
-
-/// From here on large pages are asked for: steps over many sequences touch a few lines in each of thousands of small ones,
-/// more than the processor remembers the places of.
-const LARGE: usize = 4 << 20;
-
-impl Block {
-    pub fn zeroed(what: &'static str, len: usize) -> Result<Self, MemoryError> {
-        let mut map = MmapMut::map_anon(len.max(1)).map_err(|_| MemoryError::OutOfMemory { what, bytes: len })?;
-        #[cfg(target_os = "linux")]
-        if len >= LARGE {
-            // A wish: without large pages everything works, slower.
-            let _ = map.advise(memmap2::Advice::HugePage);
-        }
-        let base = map.as_mut_ptr();
-        debug_assert!(base.align_offset(ALIGN) == 0, "pages are lines");
-        Ok(Self { _map: map, base, len })
-    }
-
-    pub fn base(&self) -> *mut u8 {
-        self.base
-    }
-}
-
-// SAFETY: a `Block` owns its bytes; who may touch them when is up to those who read `base`.
-unsafe impl Send for Block {}
-// SAFETY: as above; shared use reads only `base` and `len`.
-unsafe impl Sync for Block {}
 
 /// Base addresses and lengths by region.
 pub(crate) struct Regions {
@@ -97,7 +80,7 @@ pub struct Memory {
     identity: u64,
     /// Keeps the bytes behind `regions`.
     _blocks: Vec<Block>,
-    _files: Vec<FileBytes>,
+    _files: Vec<Arc<dyn WeightFile>>,
 }
 
 // SAFETY: the pointers lead into the blocks and files the `Memory` owns. They are written through
@@ -109,7 +92,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     pub fn new(plan: MemoryPlan<'_>) -> Result<Self, MemoryError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let MemoryPlan { programs, steps, kv, files } = plan;
+        let MemoryPlan { programs, steps, kv, files, copy } = plan;
         limit("KV groups", kv.len(), Region::MAX_KV_GROUPS)?;
         limit("model files", files.len(), Region::MAX_FILES)?;
         let constants = programs.first().map_or(&[][..], |p| &p.constants);
@@ -135,11 +118,16 @@ impl Memory {
             memory.own(Region::kv(group as u8), "KV cache", len)?;
         }
         for (index, file) in files.into_iter().enumerate() {
-            let bytes = (*file).as_ref();
-            let region = Region::file(index as u8).0 as usize;
+            let region = Region::file(index as u8);
+            let len = file.bytes().len();
+            if copy && Block::worth_copying(len) {
+                let block = Block::filled("weights", len, |at, to| file.read(at, to))?;
+                memory.hold(region, block);
+                continue;
+            }
             // Never written through: `ready` lets records write only to the arena and to KV pools.
-            memory.regions.bases[region] = bytes.as_ptr().cast_mut();
-            memory.regions.lens[region] = bytes.len();
+            memory.regions.bases[region.0 as usize] = file.bytes().as_ptr().cast_mut();
+            memory.regions.lens[region.0 as usize] = len;
             memory._files.push(file);
         }
         *memory.step_vars().header_mut() = steps.header();
@@ -147,11 +135,14 @@ impl Memory {
     }
 
     fn own(&mut self, region: Region, what: &'static str, len: usize) -> Result<(), MemoryError> {
-        let block = Block::zeroed(what, len)?;
-        self.regions.bases[region.0 as usize] = block.base();
-        self.regions.lens[region.0 as usize] = block.len;
-        self._blocks.push(block);
+        self.hold(region, Block::zeroed(what, len)?);
         Ok(())
+    }
+
+    fn hold(&mut self, region: Region, block: Block) {
+        self.regions.bases[region.0 as usize] = block.base();
+        self.regions.lens[region.0 as usize] = block.len();
+        self._blocks.push(block);
     }
 
     pub(crate) fn regions(&self) -> &Regions {

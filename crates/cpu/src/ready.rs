@@ -4,7 +4,8 @@
 
 use crate::kernels;
 use crate::level::Level;
-use crate::memory::{ALIGN, Memory};
+use crate::block::ALIGN;
+use crate::memory::Memory;
 use akunu_dtype::DType;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};

@@ -4,12 +4,11 @@
 //! a step is full; no row sees a row of another text.
 
 use crate::Error;
-use crate::engine::FileView;
-use crate::options::{Activations, DEFAULT_CONTEXT, LoadOptions};
+use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
 use akunu_arch::{Model, Pooling};
-use akunu_cpu::{Cpu, FileBytes, Memory, MemoryPlan, Ready};
+use akunu_cpu::{Cpu, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
-use akunu_plan::{BuildOptions, Output, RowVars, StepLayout, build};
+use akunu_plan::{Output, RowVars, StepLayout, build};
 use akunu_text::{Encode, Tokenizer};
 use std::path::Path;
 use std::sync::Arc;
@@ -67,15 +66,8 @@ impl Embedder {
 
     /// Of the options, those about a KV cache do not matter.
     pub fn from_file(file: ModelFile, options: LoadOptions, reading: Reading) -> Result<Embedder, Error> {
-        let file = Arc::new(file);
-        let mut model = Model::read(&file)?;
-        if options.round_constants {
-            model.round_constants(&file);
-        }
-        let tokenizer = match Tokenizer::from_model_file(&file) {
-            Err(akunu_text::Error::NoTokenizer(_)) => None,
-            tokenizer => Some(tokenizer?),
-        };
+        let opened = Opened::read(file, &options)?;
+        let model = &opened.model;
         let config = &model.config;
         let asked = match reading {
             Reading::Embedding(pooling) => pooling,
@@ -93,16 +85,7 @@ impl Embedder {
         let context = options.context.unwrap_or(DEFAULT_CONTEXT).min(config.context).max(1);
         let rows = options.chunk.clamp(1, 1 << 16);
         let max_rows = rows.max(context);
-        let rounds = options.activations == Activations::Int8;
-        let build_options = BuildOptions {
-            max_rows,
-            max_outputs: max_rows,
-            int8_activations: rounds && !options.has_tiles(),
-            may_round: rounds,
-            kv: options.kv,
-            output,
-        };
-        let program = build(&model, &file, build_options)?;
+        let program = build(model, &opened.file, options.program(output, max_rows, max_rows, true))?;
         let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
         let bound = cpu.bind(&program)?;
         let steps = StepLayout {
@@ -113,11 +96,11 @@ impl Embedder {
             table_blocks: 0,
             max_chain: 0,
         };
-        let files: Vec<FileBytes> =
-            (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
-        let memory =
-            Memory::new(MemoryPlan { programs: &[&bound], steps, kv: &[], files }).map_err(akunu_cpu::Error::from)?;
+        let files = opened.views();
+        let plan = MemoryPlan { programs: &[&bound], steps, kv: &[], files, copy: !options.mapped };
+        let memory = Memory::new(plan).map_err(akunu_cpu::Error::from)?;
         let ready = cpu.ready(bound, max_rows, max_rows, &memory)?;
+        let Opened { file, model, tokenizer } = opened;
         Ok(Embedder { file, model, tokenizer, cpu, memory, ready, reading, pooling, width, context, rows })
     }
 

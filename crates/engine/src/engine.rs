@@ -2,14 +2,14 @@
 
 use crate::blocks::Pools;
 use crate::hearing::{self, Hearing};
+use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
 use crate::memory::{Footprint, available_memory};
-use crate::options::{Activations, DEFAULT_CONTEXT, LoadOptions};
 use crate::sequence::{Copy, Sequence};
 use crate::{Error, embedded};
 use akunu_arch::Model;
-use akunu_cpu::{Cpu, FileBytes, KvPool, Memory, MemoryPlan, Ready};
+use akunu_cpu::{Cpu, KvPool, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
-use akunu_plan::{BuildOptions, DrawVars, KV_BLOCK, Output, Program, RowVars, StepLayout, StepVars, build};
+use akunu_plan::{DrawVars, KV_BLOCK, Output, Program, RowVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 pub(crate) const SMALL_BATCH: usize = 16;
 pub(crate) const BATCH: usize = MAX_SEQUENCES;
 /// Sequences a step can have.
-pub(crate) const MAX_SEQUENCES: usize = 64;
+pub const MAX_SEQUENCES: usize = 64;
 /// Rows of logits a chunk can give. Rows nobody asks for are memory nobody touches.
 pub(crate) const MAX_OUTPUTS: usize = 64;
 /// The longest chain of tokens in one replay.
@@ -74,15 +74,6 @@ pub struct Engine {
     grammars: OnceLock<Grammars>,
 }
 
-/// One file of a model, kept alive by whoever reads it.
-pub(crate) struct FileView(pub Arc<ModelFile>, pub usize);
-
-impl AsRef<[u8]> for FileView {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes(self.1)
-    }
-}
-
 fn chunk_of(options: &LoadOptions) -> usize {
     options.chunk.clamp(1, 4096)
 }
@@ -90,15 +81,11 @@ fn chunk_of(options: &LoadOptions) -> usize {
 /// The programs of rows that decode, by rows, and that of prompts.
 fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Vec<Program>, Error> {
     let chunk = chunk_of(options);
-    let rounds = options.activations == Activations::Int8;
-    // What is rounded to bf16 need not be rounded to int8 before.
-    let many = |output: Output, rows: usize| (output, rows, rounds && !options.has_tiles(), rounds);
-    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| (Output::Logits, rows, rounds, false));
-    let hearing = hearing::programs(model, chunk).map(|(output, rows)| many(output, rows));
-    let classes = decoding.into_iter().chain([many(Output::Logits, chunk)]).chain(hearing);
-    let built = classes.map(|(output, max_rows, int8_activations, may_round)| {
-        let (max_outputs, kv) = (max_rows.min(MAX_OUTPUTS), options.kv);
-        Ok(build(model, file, BuildOptions { max_rows, max_outputs, int8_activations, may_round, kv, output })?)
+    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| (Output::Logits, rows, false));
+    let many = [(Output::Logits, chunk)].into_iter().chain(hearing::programs(model, chunk));
+    let classes = decoding.into_iter().chain(many.map(|(output, rows)| (output, rows, true)));
+    let built = classes.map(|(output, rows, prompts)| {
+        Ok(build(model, file, options.program(output, rows, rows.min(MAX_OUTPUTS), prompts))?)
     });
     built.collect()
 }
@@ -127,21 +114,14 @@ impl Engine {
     }
 
     pub fn from_file(file: ModelFile, options: LoadOptions) -> Result<Engine, Error> {
-        let file = Arc::new(file);
-        let mut model = Model::read(&file)?;
-        if options.round_constants {
-            model.round_constants(&file);
-        }
-        let tokenizer = match Tokenizer::from_model_file(&file) {
-            Err(akunu_text::Error::NoTokenizer(_)) => None,
-            tokenizer => Some(tokenizer?),
-        };
+        let opened = Opened::read(file, &options)?;
+        let Opened { file, model, .. } = &opened;
         let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
         let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
         let chunk = chunk_of(&options);
 
-        let programs = programs(&model, &file, &options)?;
-        let footprint = footprint(&file, &programs, &options);
+        let programs = programs(model, file, &options)?;
+        let footprint = footprint(file, &programs, &options);
         footprint.check(context, options.memory.or_else(available_memory))?;
         let mut built = Vec::new();
         for program in programs {
@@ -150,11 +130,11 @@ impl Engine {
         }
         let groups = &built[0].0.kv_groups;
         let steps = StepLayout {
-            max_rows: chunk.max(BATCH).max(hearing::positions(&model)),
+            max_rows: chunk.max(BATCH).max(hearing::positions(model)),
             max_outputs: MAX_OUTPUTS,
             groups: groups.len(),
             sequences: MAX_SEQUENCES,
-            table_blocks: (context.div_ceil(KV_BLOCK) + 1).max(hearing::positions(&model).div_ceil(KV_BLOCK)),
+            table_blocks: (context.div_ceil(KV_BLOCK) + 1).max(hearing::positions(model).div_ceil(KV_BLOCK)),
             max_chain: MAX_CHAIN,
         };
         let pools: Vec<KvPool> = groups
@@ -162,11 +142,10 @@ impl Engine {
             .zip(footprint.blocks(context))
             .map(|(group, blocks)| KvPool { block_bytes: group.block_bytes, blocks })
             .collect();
-        let files: Vec<FileBytes> =
-            (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
+        let files = opened.views();
         let bounds: Vec<_> = built.iter().map(|(_, bound)| bound).collect();
-        let memory =
-            Memory::new(MemoryPlan { programs: &bounds, steps, kv: &pools, files }).map_err(akunu_cpu::Error::from)?;
+        let plan = MemoryPlan { programs: &bounds, steps, kv: &pools, files, copy: !options.mapped };
+        let memory = Memory::new(plan).map_err(akunu_cpu::Error::from)?;
         let mut classes = built
             .into_iter()
             .map(|(program, bound)| {
@@ -175,6 +154,7 @@ impl Engine {
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let hearing = Hearing::split_off(&mut classes);
+        let Opened { file, model, tokenizer } = opened;
         Ok(Engine {
             file,
             model,
@@ -236,6 +216,16 @@ impl Engine {
     /// The program of one-row steps.
     pub fn decode_program(&self) -> &Program {
         &self.classes[0].program
+    }
+
+    /// The program of the last step.
+    pub fn last_program(&self) -> &Program {
+        &self.classes[self.last].program
+    }
+
+    /// Bytes a second that all workers together read the weights at, doing nothing else.
+    pub fn read_bandwidth(&mut self) -> f64 {
+        self.cpu.read_bandwidth(&self.memory)
     }
 
     /// An empty sequence in this engine's KV cache.
@@ -315,13 +305,13 @@ impl Engine {
         Ok(self.chosen())
     }
 
-    /// Feeds `token` with all workers waiting after every op of [`Self::decode_program`]: the
-    /// nanoseconds each took.
-    pub fn time_ops(&mut self, sequence: &mut Sequence, token: u32) -> Result<Vec<u64>, Error> {
-        let mut parts = [Part { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false }];
+    /// Takes one step with all workers waiting after every op of its program: the nanoseconds each took.
+    pub fn time_ops(&mut self, part: Part<'_>) -> Result<Vec<u64>, Error> {
+        let mut parts = [part];
         self.prepare(&mut parts, 1)?;
         let times = self.cpu.replay_timed(&self.classes[self.last].ready, &mut self.memory)?;
-        parts[0].sequence.set_len(parts[0].sequence.len() + 1);
+        let [part] = parts;
+        part.sequence.set_len(part.sequence.len() + part.tokens.len());
         Ok(times)
     }
 

@@ -2,7 +2,7 @@
 
 use akunu::DType;
 use akunu::arch::Model;
-use akunu::cpu::{Cpu, FileBytes, KvPool, Level, Memory, MemoryPlan, Options, Ready};
+use akunu::cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready, WeightFile};
 use akunu::formats::ModelFile;
 use akunu::plan::diff::{Stepper, diff};
 use akunu::plan::program::{BufferId, Program, Store};
@@ -46,8 +46,8 @@ impl Stepper for CpuStepper<'_> {
 
 struct FileView(Arc<ModelFile>, usize);
 
-impl AsRef<[u8]> for FileView {
-    fn as_ref(&self) -> &[u8] {
+impl WeightFile for FileView {
+    fn bytes(&self) -> &[u8] {
         self.0.bytes(self.1)
     }
 }
@@ -114,9 +114,9 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
                 let bound = cpu.bind(&program).unwrap();
                 let kv: Vec<_> =
                     program.kv_groups.iter().map(|g| KvPool { block_bytes: g.block_bytes, blocks: 4 }).collect();
-                let files = (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as FileBytes).collect();
+                let files = (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as Arc<dyn WeightFile>).collect();
                 let mut memory =
-                    Memory::new(MemoryPlan { programs: &[&bound], steps: layout, kv: &kv, files }).unwrap();
+                    Memory::new(MemoryPlan { programs: &[&bound], steps: layout, kv: &kv, files, copy: false }).unwrap();
                 fill(memory.step_vars(), program.kv_groups.len());
                 let ready = cpu.ready(bound, ROWS, OUTPUTS, &memory).unwrap();
                 let mut backend = CpuStepper { cpu, memory, ready, program: &program };

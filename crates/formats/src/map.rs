@@ -21,7 +21,7 @@ use crate::error::{Error, Fault};
 /// Bytes that live as long as anybody looks at them; cheap to clone.
 #[derive(Clone)]
 pub(crate) enum Bytes {
-    Mapped(Arc<Mmap>),
+    Mapped(Arc<(Mmap, File)>),
     Static(&'static [u8]),
     Owned(Arc<[u8]>),
 }
@@ -33,7 +33,19 @@ impl Bytes {
         if len == 0 {
             return Err(Error::new(path, Fault::Empty));
         }
-        map_file(&file).map(|map| Self::Mapped(Arc::new(map))).map_err(|e| Error::new(path, Fault::Read(e)))
+        let map = map_file(&file).map_err(|e| Error::new(path, Fault::Read(e)))?;
+        Ok(Self::Mapped(Arc::new((map, file))))
+    }
+
+    /// Fills `to` with the bytes from `at` on, without touching the mapping where the system allows it.
+    pub fn read(&self, at: usize, to: &mut [u8]) -> io::Result<()> {
+        #[cfg(unix)]
+        if let Self::Mapped(map) = self {
+            return std::os::unix::fs::FileExt::read_exact_at(&map.1, to, at as u64);
+        }
+        let bytes = at.checked_add(to.len()).and_then(|end| self.get(at..end));
+        to.copy_from_slice(bytes.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
     }
 }
 
@@ -42,7 +54,7 @@ impl std::ops::Deref for Bytes {
 
     fn deref(&self) -> &[u8] {
         match self {
-            Self::Mapped(map) => map,
+            Self::Mapped(map) => &map.0,
             Self::Static(bytes) => bytes,
             Self::Owned(bytes) => bytes,
         }

@@ -188,6 +188,11 @@ impl ModelFile {
         self.maps.get(file).map_or(&[], |m| m)
     }
 
+    /// Fills `to` with the bytes from `at` on of a mapped file, without touching the mapping where the system allows it.
+    pub fn read(&self, file: usize, at: usize, to: &mut [u8]) -> std::io::Result<()> {
+        self.maps.get(file).ok_or(std::io::ErrorKind::NotFound)?.read(at, to)
+    }
+
     /// A file beside the weights of a safetensors model, such as `tokenizer.json`; `None` for GGUF or where there is none.
     pub fn side_file(&self, name: &str) -> Option<Result<Vec<u8>, Error>> {
         let path = self.directory.as_ref()?.join(name);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::{Engine, Error, Sequence};
+use akunu::{Engine, Error, Outputs, Part, Sequence};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -44,7 +44,12 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let base = depth(&mut engine, &plan)?;
     let prefill = measure(&plan, plan.prompt, || prefill(&mut engine, &base, plan.prompt))?;
     let decode = measure(&plan, plan.gen_, || decode(&mut engine, &base, plan.gen_))?;
-    let ops = if matches.get_flag("ops") { Some(ops(&mut engine, &base, &plan)?) } else { None };
+    let prompt = plan.prompt.clamp(1, engine.chunk());
+    let ops = match matches.get_one::<String>("ops").map(String::as_str) {
+        Some("prefill") => Some(ops(&mut engine, &base, &plan, prompt, true)?),
+        Some(_) => Some(ops(&mut engine, &base, &plan, 1, false)?),
+        None => None,
+    };
 
     let mut out = terminal::out();
     if matches.get_flag("json") {
@@ -54,7 +59,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         print(&mut out, &source, &engine, &plan, &prefill, &decode)?;
         if let Some((entries, times)) = &ops {
             writeln!(out)?;
-            program_table::print(&mut out, entries, Some(times))?;
+            let bandwidth = engine.read_bandwidth();
+            program_table::print(&mut out, entries, Some((times, bandwidth)))?;
         }
     }
     out.flush()?;
@@ -114,17 +120,24 @@ fn decode(engine: &mut Engine, base: &Sequence, tokens: usize) -> Result<f64, Er
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Seconds of every op of a decode step behind `plan.depth` positions: the median of the repetitions.
-fn ops(engine: &mut Engine, base: &Sequence, plan: &Plan) -> Result<(Vec<Entry>, Vec<f64>)> {
-    let token = ids(1, engine.vocab())[0];
+/// Seconds of every op of a step behind `plan.depth` positions: the median of the repetitions.
+fn ops(
+    engine: &mut Engine,
+    base: &Sequence,
+    plan: &Plan,
+    rows: usize,
+    prompt: bool,
+) -> Result<(Vec<Entry>, Vec<f64>)> {
+    let tokens = ids(rows, engine.vocab());
     let mut runs: Vec<Vec<u64>> = Vec::new();
     for _ in 0..plan.repeat.max(5) + 1 {
-        runs.push(engine.time_ops(&mut base.fork(), token)?);
+        let sequence = &mut base.fork();
+        runs.push(engine.time_ops(Part { sequence, tokens: &tokens, outputs: Outputs::Last, prompt })?);
     }
     runs.remove(0);
-    let program = engine.decode_program();
+    let program = engine.last_program();
     let bound = engine.cpu().bind(program).map_err(Error::from)?;
-    let entries = program_table::entries(program, &bound, 1, plan.depth);
+    let entries = program_table::entries(program, &bound, rows, plan.depth);
     let time = |i: usize| {
         let times: Vec<f64> = runs.iter().filter_map(|r| r.get(i)).map(|&ns| ns as f64 * 1e-9).collect();
         units::median(&times)

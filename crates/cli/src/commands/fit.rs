@@ -64,11 +64,9 @@ pub fn print(out: &mut dyn Write, matches: &ArgMatches, source: &Source, file: &
     }
     table.print(out)?;
     if let Some(free) = available {
-        write!(out, "{} are free:", units::bytes(free))?;
-        for (kv, context) in longest {
-            write!(out, " context {context} with {}", kv.format().name)?;
-        }
-        writeln!(out)?;
+        let longest: Vec<String> =
+            longest.iter().map(|(kv, context)| format!("{context} positions with {}", kv.format().name)).collect();
+        writeln!(out, "{} are free: {}", units::bytes(free), longest.join(", "))?;
     }
     Ok(())
 }

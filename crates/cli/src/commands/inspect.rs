@@ -8,9 +8,9 @@ use akunu::arch::{Model, ModelConfig};
 use akunu::cpu::Cpu;
 use akunu::formats::gguf::Value as GgufValue;
 use akunu::formats::{Container, Metadata, ModelFile};
-use akunu::plan::{BuildOptions, KV_BLOCK, Output, Program, build};
+use akunu::plan::{KV_BLOCK, Output, Program, build};
 use akunu::text::{ChatTemplate, Tokenizer};
-use akunu::{Activations, DType};
+use akunu::{DType, LoadOptions};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
@@ -265,14 +265,11 @@ fn to_json(
 fn print_program(out: &mut dyn Write, matches: &ArgMatches, file: &ModelFile, model: &Model) -> Result<()> {
     let number = |name| matches.get_one::<usize>(name).copied();
     let (rows, depth) = (number("rows").unwrap_or(1), number("depth").unwrap_or(0));
-    let options = BuildOptions {
-        max_rows: rows,
-        max_outputs: 1,
-        int8_activations: loading::activations(matches) == Activations::Int8,
-        may_round: false,
-        kv: loading::kv(matches),
-        output: if model.descriptor.causal { Output::Logits } else { Output::Mean },
-    };
+    let output = if model.descriptor.causal { Output::Logits } else { Output::Mean };
+    // More rows than decode at once are a prompt's.
+    let prompts = rows > akunu::MAX_SEQUENCES;
+    let (kv, activations) = (loading::kv(matches), loading::activations(matches));
+    let options = LoadOptions { kv, activations, ..LoadOptions::default() }.program(output, rows, 1, prompts);
     let program = build(model, file, options).map_err(akunu::Error::from)?;
     let cpu = Cpu::new(akunu::cpu::Options { threads: Some(1), level: None }).map_err(akunu::Error::from)?;
     let bound = cpu.bind(&program).map_err(akunu::Error::from)?;

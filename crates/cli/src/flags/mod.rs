@@ -17,7 +17,7 @@ pub fn tree() -> Command {
     Command::new("akunu")
         .about("Run language models locally.")
         .long_about(
-            "Run language models locally: complete, chat, embed, measure, convert.\n\n\
+            "Run language models locally: complete, chat, embed, transcribe, measure, convert.\n\n\
              A MODEL is a GGUF file, a directory with config.json and safetensors (Hugging Face or MLX), a short \
              name from `akunu models list`, or `embedded`: a small story teller inside this binary, which is also \
              what you get where MODEL is left out.",
@@ -284,11 +284,17 @@ fn bench() -> Command {
             .value_parser(values::streams)
             .conflicts_with_all(["ops", "depth"]),
         )
-        .arg(flag("ops", "Also print every op of a decode step with its time and bandwidth"))
+        .arg(
+            option("ops", "STEP", "Also print every op of a decode step, or of a prefill step, with its time and bandwidth")
+                .value_parser(["decode", "prefill"])
+                .num_args(0..=1)
+                .default_missing_value("decode"),
+        )
         .arg(shared::threads())
         .arg(shared::kv())
         .arg(shared::activations())
         .arg(shared::chunk())
+        .arg(shared::mmap())
         .arg(json())
 }
 

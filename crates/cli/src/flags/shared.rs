@@ -62,7 +62,11 @@ fn memory() -> Arg {
         .value_parser(values::bytes)
 }
 
+pub fn mmap() -> Arg {
+    flag("mmap", "Leave the weights in the file's mapping: starts sooner, shares memory, generates slower")
+}
+
 /// How a model is loaded.
-pub fn load_flags() -> [Arg; 6] {
-    [threads(), context(), kv(), activations(), chunk(), memory()]
+pub fn load_flags() -> [Arg; 7] {
+    [threads(), context(), kv(), activations(), chunk(), memory(), mmap()]
 }

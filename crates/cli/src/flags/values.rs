@@ -3,7 +3,7 @@
 /// More threads than any machine has cores; beyond it the number is a slip.
 const MAX_THREADS: usize = 1024;
 /// Rows of a prefill chunk; activations are allocated for all of them.
-const MAX_CHUNK: usize = 8192;
+const MAX_CHUNK: usize = 4096;
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "not a number that fits here".to_owned())

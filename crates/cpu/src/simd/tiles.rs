@@ -44,15 +44,14 @@ impl Tiles {
         Tiles(())
     }
 
-    /// Adds to a block of sums the products of 32 weight rows and 16 or 32 (`PAIR`) activation rows over
-    /// `steps` steps.
+    /// Adds to a block of sums the products of 32 weight rows and 32 activation rows over `steps` steps.
     ///
     /// # Safety
     /// `weights` and `acts` are tiles of bf16, `steps` of them in a row; the second weight tiles begin `weights_next`
-    /// bytes on, the second activation tiles `acts_next` bytes on. `sums` has 32 rows of 16 or 32 f32, `stride` bytes
-    /// apart; where `first`, they are not read.
+    /// bytes on, the second activation tiles `acts_next` bytes on. `sums` has 32 rows of 32 f32, `stride` bytes apart;
+    /// where `first`, they are not read.
     #[inline]
-    pub unsafe fn multiply<const PAIR: bool>(
+    pub unsafe fn multiply(
         &self,
         (weights, weights_next): (*const u8, usize),
         (acts, acts_next): (*const u8, usize),
@@ -64,90 +63,50 @@ impl Tiles {
         let below = sums.wrapping_byte_add(SIDE * stride);
         // SAFETY: the caller's promise; no other code uses tile registers.
         unsafe {
-            if PAIR {
-                if first {
-                    asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nomem, nostack));
-                } else {
-                    asm!(
-                        "tileloadd tmm0, [{c} + {s}*1]",
-                        "tileloadd tmm1, [{c} + {s}*1 + 64]",
-                        "tileloadd tmm2, [{d} + {s}*1]",
-                        "tileloadd tmm3, [{d} + {s}*1 + 64]",
-                        c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
-                        options(nostack, readonly, preserves_flags),
-                    );
-                }
-                asm!(
-                    "2:",
-                    "tileloadd tmm4, [{a} + {line}*1]",
-                    "tileloadd tmm6, [{b} + {line}*1]",
-                    "tileloadd tmm7, [{b2} + {line}*1]",
-                    "tdpbf16ps tmm0, tmm4, tmm6",
-                    "tileloadd tmm5, [{a2} + {line}*1]",
-                    "tdpbf16ps tmm1, tmm4, tmm7",
-                    "tdpbf16ps tmm2, tmm5, tmm6",
-                    "tdpbf16ps tmm3, tmm5, tmm7",
-                    "add {a}, {tile}",
-                    "add {a2}, {tile}",
-                    "add {b}, {tile}",
-                    "add {b2}, {tile}",
-                    "dec {n}",
-                    "jnz 2b",
-                    a = inout(reg) weights => _,
-                    a2 = inout(reg) weights.wrapping_add(weights_next) => _,
-                    b = inout(reg) acts => _,
-                    b2 = inout(reg) acts.wrapping_add(acts_next) => _,
-                    n = inout(reg) steps => _,
-                    line = in(reg) 64_usize,
-                    tile = const TILE_BYTES,
-                    options(nostack, readonly),
-                );
-                asm!(
-                    "tilestored [{c} + {s}*1], tmm0",
-                    "tilestored [{c} + {s}*1 + 64], tmm1",
-                    "tilestored [{d} + {s}*1], tmm2",
-                    "tilestored [{d} + {s}*1 + 64], tmm3",
-                    c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
-                    options(nostack, preserves_flags),
-                );
+            if first {
+                asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nomem, nostack));
             } else {
-                if first {
-                    asm!("tilezero tmm0", "tilezero tmm2", options(nomem, nostack));
-                } else {
-                    asm!(
-                        "tileloadd tmm0, [{c} + {s}*1]",
-                        "tileloadd tmm2, [{d} + {s}*1]",
-                        c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
-                        options(nostack, readonly, preserves_flags),
-                    );
-                }
                 asm!(
-                    "2:",
-                    "tileloadd tmm4, [{a} + {line}*1]",
-                    "tileloadd tmm6, [{b} + {line}*1]",
-                    "tileloadd tmm5, [{a2} + {line}*1]",
-                    "tdpbf16ps tmm0, tmm4, tmm6",
-                    "tdpbf16ps tmm2, tmm5, tmm6",
-                    "add {a}, {tile}",
-                    "add {a2}, {tile}",
-                    "add {b}, {tile}",
-                    "dec {n}",
-                    "jnz 2b",
-                    a = inout(reg) weights => _,
-                    a2 = inout(reg) weights.wrapping_add(weights_next) => _,
-                    b = inout(reg) acts => _,
-                    n = inout(reg) steps => _,
-                    line = in(reg) 64_usize,
-                    tile = const TILE_BYTES,
-                    options(nostack, readonly),
-                );
-                asm!(
-                    "tilestored [{c} + {s}*1], tmm0",
-                    "tilestored [{d} + {s}*1], tmm2",
+                    "tileloadd tmm0, [{c} + {s}*1]",
+                    "tileloadd tmm1, [{c} + {s}*1 + 64]",
+                    "tileloadd tmm2, [{d} + {s}*1]",
+                    "tileloadd tmm3, [{d} + {s}*1 + 64]",
                     c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
-                    options(nostack, preserves_flags),
+                    options(nostack, readonly, preserves_flags),
                 );
             }
+            asm!(
+                "2:",
+                "tileloadd tmm4, [{a} + {line}*1]",
+                "tileloadd tmm6, [{b} + {line}*1]",
+                "tileloadd tmm7, [{b2} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm5, [{a2} + {line}*1]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, {tile}",
+                "add {a2}, {tile}",
+                "add {b}, {tile}",
+                "add {b2}, {tile}",
+                "dec {n}",
+                "jnz 2b",
+                "tilestored [{c} + {s}*1], tmm0",
+                "tilestored [{c} + {s}*1 + 64], tmm1",
+                "tilestored [{d} + {s}*1], tmm2",
+                "tilestored [{d} + {s}*1 + 64], tmm3",
+                a = inout(reg) weights => _,
+                a2 = inout(reg) weights.wrapping_add(weights_next) => _,
+                b = inout(reg) acts => _,
+                b2 = inout(reg) acts.wrapping_add(acts_next) => _,
+                n = inout(reg) steps => _,
+                c = in(reg) sums,
+                d = in(reg) below,
+                s = in(reg) stride,
+                line = in(reg) 64_usize,
+                tile = const TILE_BYTES,
+                options(nostack),
+            );
         }
     }
 }

@@ -154,6 +154,7 @@ impl Rig {
             steps: self.layout,
             kv: &self.kv,
             files: vec![Arc::new(self.file.clone())],
+            copy: false,
         })
         .expect("small memory");
         memory.activation_bytes_mut(Addr::new(Region::ARENA, 0), program.arena_bytes).fill(0xFF);

@@ -165,6 +165,7 @@ fn kv_memory_costs_nothing_until_it_is_used() {
         steps: rig.layout,
         kv: &rig.kv,
         files: vec![std::sync::Arc::new(rig.file.clone())],
+        copy: false,
     })
     .expect("memory that is only promised");
     let grown = resident().unwrap_or(0).saturating_sub(before);

@@ -20,6 +20,9 @@ const GROUP: usize = 128;
 /// Activation rows in flight, and the bytes they may take.
 const ROWS: usize = 512;
 const ACTS_BYTES: usize = 4 << 20;
+/// Activation rows are multiplied two tiles at a time; missing ones are zeros.
+const PAIR: usize = 2 * SIDE;
+const PAIR_BYTES: usize = 2 * TILE_BYTES;
 /// f32 values from one column's sums to the next: not a power of two, for the cache's sake.
 const SUMS: usize = ROWS + SIDE;
 
@@ -43,7 +46,7 @@ pub fn serves(record: &Record) -> bool {
     product::serves(record)
         && record.rows as usize > FEW
         && record.flags & MAY_ROUND != 0
-        && k.div_ceil(STEP) * TILE_BYTES <= ACTS_BYTES
+        && k.div_ceil(STEP) * PAIR_BYTES <= ACTS_BYTES
 }
 
 /// # Safety
@@ -117,7 +120,7 @@ unsafe fn run<const N: usize>(
         let acts = (&raw mut (*scratch).acts).cast::<u8>();
         let strip = (&raw mut (*scratch).strip).cast::<u8>();
         let sums = (&raw mut (*scratch).sums).cast::<f32>();
-        let most = (ACTS_BYTES / (depth * TILE_BYTES) * SIDE).min(ROWS);
+        let most = (ACTS_BYTES / (depth * PAIR_BYTES) * PAIR).min(ROWS);
         for m0 in (0..count).step_by(most) {
             let rows = most.min(count - m0);
             pack(record, context, (m0, rows), acts);
@@ -131,16 +134,12 @@ unsafe fn run<const N: usize>(
                             let of = part(weights, p, n0 + n, STRIP.min(cols - n));
                             unpack(&Strip { of: &of, k: from, len, out: strip });
                             let to = sums.add((operand * GROUP / N + n) * SUMS);
-                            for m in (0..rows).step_by(2 * SIDE) {
+                            for m in (0..rows).step_by(PAIR) {
                                 let acts = acts.add((m / SIDE * depth + from / STEP) * TILE_BYTES);
                                 let to = (to.add(m), SUMS * 4);
                                 let strip = (strip.cast_const(), steps * TILE_BYTES);
                                 let acts = (acts.cast_const(), depth * TILE_BYTES);
-                                if rows - m > SIDE {
-                                    tiles.multiply::<true>(strip, acts, to, steps, from == 0);
-                                } else {
-                                    tiles.multiply::<false>(strip, acts, to, steps, from == 0);
-                                }
+                                tiles.multiply(strip, acts, to, steps, from == 0);
                             }
                         }
                     }
@@ -192,7 +191,7 @@ unsafe fn pack(record: &Record, context: &Context<'_>, (m0, rows): (usize, usize
     let k = record.params::<MatMulParams>().k as usize;
     let quantized = record.flags & X_IS_Q8 != 0;
     let depth = k.div_ceil(STEP);
-    for m in (0..rows).step_by(SIDE) {
+    for m in (0..rows.next_multiple_of(PAIR)).step_by(SIDE) {
         for step in 0..depth {
             // SAFETY: rows of the record, masked to the values they have; tiles of the scratch.
             unsafe {

@@ -1,0 +1,116 @@
+//! Loading: the options, and what is read from a file before anything is built.
+
+use crate::Error;
+use akunu_arch::Model;
+use akunu_cpu::{Level, WeightFile};
+use akunu_dtype::DType;
+use akunu_formats::ModelFile;
+use akunu_plan::{BuildOptions, Output};
+use akunu_text::Tokenizer;
+use std::sync::Arc;
+
+/// What quantized weights are multiplied with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activations {
+    #[default]
+    Int8,
+    /// Slower, exact: for comparing engines.
+    F32,
+}
+
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// `None`: as many as this process may use.
+    pub threads: Option<usize>,
+    /// `None`: the best the machine has, or what `AKUNU_CPU` says.
+    pub level: Option<Level>,
+    /// Number format of the KV cache: `F32`, `F16` or `Q8_0`.
+    pub kv: DType,
+    pub activations: Activations,
+    /// Positions a sequence can have; `None`: the model's own, up to [`DEFAULT_CONTEXT`].
+    pub context: Option<usize>,
+    /// Rows of a prefill step.
+    pub chunk: usize,
+    /// Sequences the KV cache has room for at full length.
+    pub sequences: usize,
+    /// Positions it has room for beyond those: for the prefix cache.
+    pub extra_positions: usize,
+    /// Bytes that it may need; `None`: what the machine has free.
+    pub memory: Option<u64>,
+    /// Use the weights where the file is mapped, instead of copying them to where they are read faster: starts at once,
+    /// shares memory with other processes that use the file, and generates slower.
+    pub mapped: bool,
+    /// See `arch::Model::round_constants`.
+    pub round_constants: bool,
+}
+
+/// The context of a model that was made for a longer one, where nobody asks for more.
+pub const DEFAULT_CONTEXT: usize = 8192;
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            threads: None,
+            level: None,
+            kv: DType::F16,
+            activations: Activations::default(),
+            context: None,
+            chunk: 512,
+            sequences: 1,
+            extra_positions: 0,
+            memory: None,
+            mapped: false,
+            round_constants: false,
+        }
+    }
+}
+
+impl LoadOptions {
+    /// The program for up to so many rows that decode, or of prompts: those are many, and kernels for many rows may round.
+    pub fn program(&self, output: Output, max_rows: usize, max_outputs: usize, prompts: bool) -> BuildOptions {
+        let rounds = self.activations == Activations::Int8;
+        let tiles = || self.level.or_else(|| Level::from_environment().ok()).is_some_and(Level::has_tiles);
+        // What tiles round to bf16 need not be rounded to int8 before.
+        let int8_activations = rounds && !(prompts && tiles());
+        BuildOptions { max_rows, max_outputs, int8_activations, may_round: rounds && prompts, kv: self.kv, output }
+    }
+}
+
+/// A model file, and what every reader of it needs.
+pub(crate) struct Opened {
+    pub file: Arc<ModelFile>,
+    pub model: Model,
+    pub tokenizer: Option<Tokenizer>,
+}
+
+impl Opened {
+    pub fn read(file: ModelFile, options: &LoadOptions) -> Result<Self, Error> {
+        let mut model = Model::read(&file)?;
+        if options.round_constants {
+            model.round_constants(&file);
+        }
+        let tokenizer = match Tokenizer::from_model_file(&file) {
+            Err(akunu_text::Error::NoTokenizer(_)) => None,
+            tokenizer => Some(tokenizer?),
+        };
+        Ok(Self { file: Arc::new(file), model, tokenizer })
+    }
+
+    /// The bytes of its files, for the backend's memory.
+    pub fn views(&self) -> Vec<Arc<dyn WeightFile>> {
+        (0..self.file.files()).map(|i| Arc::new(FileView(self.file.clone(), i)) as Arc<dyn WeightFile>).collect()
+    }
+}
+
+/// One file of a model, kept alive by whoever reads it.
+struct FileView(Arc<ModelFile>, usize);
+
+impl WeightFile for FileView {
+    fn bytes(&self) -> &[u8] {
+        self.0.bytes(self.1)
+    }
+
+    fn read(&self, at: usize, to: &mut [u8]) -> std::io::Result<()> {
+        self.0.read(self.1, at, to)
+    }
+}
