@@ -9,9 +9,9 @@ use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
 use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
-use akunu_plan::op::{Params, Use};
+use akunu_plan::op::Params;
 use akunu_plan::program::{Arg, Op, Program, Store};
-use akunu_plan::record::{BARRIER, MAY_ROUND, Record, Region, X_IS_Q8, Y_IS_Q8, encode_params, per_flag};
+use akunu_plan::record::{BARRIER, MAY_ROUND, Record, Region, encode_params, form_flag, per_flag};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,7 +114,7 @@ impl Cpu {
     pub fn replay(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), ReplayError> {
         check_steps(ready, memory, steps)?;
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
         let records = &ready.bound.records[..];
         self.pool.run(&|lane, barrier| {
             for step in 0..steps {
@@ -141,7 +141,7 @@ impl Cpu {
         let records = ready.bound.records.len();
         let record = ready.bound.records.get(index).ok_or(ReplayError::NoRecord { index, records })?;
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
         self.pool.run(&|lane, _| {
             // SAFETY: as in `replay`; a record alone has nothing to wait for.
             unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
@@ -172,7 +172,7 @@ impl Cpu {
     pub fn replay_timed(&mut self, ready: &Ready, memory: &mut Memory) -> Result<Vec<u64>, ReplayError> {
         check_steps(ready, memory, 1)?;
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
         let records = &ready.bound.records[..];
         let times: Vec<AtomicU64> = records.iter().map(|_| AtomicU64::new(0)).collect();
         self.pool.run(&|lane, barrier| {
@@ -215,12 +215,12 @@ fn describe(program: &Program, op: &Op) -> Record {
     let rows = program.capacity(op.per) as u32;
     let (params, flags) = (encode_params(&op.params), per_flag(op.per));
     let mut record = Record { op: op.kind as u32, rows, params, flags, ..Record::zeroed() };
-    if program.may_round {
+    if program.activations == Store::Bf16 {
         record.flags |= MAY_ROUND;
     }
     for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
-        if matches!(arg, Arg::Buffer(id) if program.buffer(*id).store == Store::Q8) {
-            record.flags |= if slot.used == Use::Write { Y_IS_Q8 } else { X_IS_Q8 };
+        if let Arg::Buffer(id) = arg {
+            record.flags |= form_flag(program.buffer(*id).store, slot.used);
         }
     }
     record
@@ -285,6 +285,9 @@ fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), R
         |what, asked, most| if asked <= most { Ok(()) } else { Err(ReplayError::TooMany { what, asked, most }) };
     limit("rows", rows, ready.rows.min(layout.max_rows))?;
     limit("outputs", outputs, ready.outputs.min(layout.max_outputs))?;
+    if ready.rounds {
+        limit("steps", steps, 1)?;
+    }
     if ready.advances {
         limit("steps", emitted.saturating_add(steps), layout.max_chain)?;
     }

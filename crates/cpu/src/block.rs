@@ -33,7 +33,7 @@ impl Block {
         }
         let base = map.as_mut_ptr();
         debug_assert!(base.align_offset(ALIGN) == 0, "pages are lines");
-        Ok(Self { map: map, base, len })
+        Ok(Self { map, base, len })
     }
 
     /// Bytes that `read` gives for an offset, read by several threads at once.

@@ -3,14 +3,18 @@
 use crate::block::ALIGN;
 use crate::kernels::KernelRow;
 use crate::memory::{KvPool, Memory, Regions};
+use crate::pool::Barrier;
+use crate::ready::Ready;
 use akunu_plan::DrawVars;
 use akunu_plan::op::{KvParams, Per};
 use akunu_plan::record::{Addr, Record};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Scratch memory of every worker, in bytes. Kernels that would need more do not serve the shape.
 /// Pages nobody touches cost nothing.
-pub const SCRATCH_BYTES: usize = 5 << 20;
+pub const SCRATCH_BYTES: usize = 2 << 20;
 
 /// Everything a kernel may touch, for one submission.
 ///
@@ -30,6 +34,11 @@ pub struct Context<'a> {
     rows: usize,
     outputs: usize,
     scratch: *mut u8,
+    /// Where the workers meet.
+    barrier: Arc<Barrier>,
+    /// The first record, and by record how many shares of it are taken.
+    records: *const Record,
+    taken: &'a [AtomicU32],
 }
 
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
@@ -39,7 +48,14 @@ unsafe impl Sync for Context<'_> {}
 
 impl<'a> Context<'a> {
     /// `scratch` has `SCRATCH_BYTES` for every worker. The step header must have been checked.
-    pub(crate) fn new(memory: &'a mut Memory, kernels: &'static [KernelRow], scratch: *mut u8) -> Self {
+    pub(crate) fn new(
+        memory: &'a mut Memory,
+        kernels: &'static [KernelRow],
+        scratch: *mut u8,
+        ready: &'a Ready,
+        barrier: Arc<Barrier>,
+    ) -> Self {
+        ready.taken.iter().for_each(|taken| taken.store(0, Ordering::Relaxed));
         let header = memory.step_vars().header();
         let layout = memory.step_layout();
         let steps = memory.steps().as_mut_ptr().cast::<u8>();
@@ -55,6 +71,9 @@ impl<'a> Context<'a> {
             rows: header.rows as usize,
             outputs: header.outputs as usize,
             scratch,
+            barrier,
+            records: ready.bound.records.as_ptr(),
+            taken: &ready.taken,
             kv: memory.kv_pools(),
             regions: memory.regions(),
         }
@@ -64,6 +83,20 @@ impl<'a> Context<'a> {
     #[inline]
     pub fn kernel(&self, record: &Record) -> &'static KernelRow {
         &self.kernels[record.kernel as usize]
+    }
+
+    /// The next share of a record's work that no worker has taken, counted from 0: for work that is too long to be split in
+    /// advance. Only in submissions of one step.
+    #[inline]
+    pub fn take(&self, record: &Record) -> usize {
+        let index = (&raw const *record as usize - self.records as usize) / size_of::<Record>();
+        self.taken[index].fetch_add(1, Ordering::Relaxed) as usize
+    }
+
+    /// Waits for all workers, inside of a record: all of them must come here equally often.
+    #[inline]
+    pub fn meet(&self) {
+        self.barrier.wait();
     }
 
     /// How many rows the record runs over in this step.

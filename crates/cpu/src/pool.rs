@@ -111,7 +111,7 @@ unsafe impl Send for Shared {}
 /// Threads that run broadcast jobs.
 pub struct Pool {
     shared: Arc<Shared>,
-    barrier: Barrier,
+    barrier: Arc<Barrier>,
     threads: Vec<(Thread, Option<JoinHandle<()>>)>,
 }
 
@@ -146,7 +146,7 @@ impl Pool {
             spins,
             workers,
         });
-        let mut pool = Self { shared, barrier: Barrier::new(workers, spins), threads: Vec::new() };
+        let mut pool = Self { shared, barrier: Arc::new(Barrier::new(workers, spins)), threads: Vec::new() };
         for index in 1..workers {
             let shared = Arc::clone(&pool.shared);
             // On failure `pool` is dropped, which stops the threads already there.
@@ -161,8 +161,8 @@ impl Pool {
     }
 
     /// Where the workers of the running job meet.
-    pub fn barrier(&self) -> &Barrier {
-        &self.barrier
+    pub fn barrier(&self) -> Arc<Barrier> {
+        self.barrier.clone()
     }
 
     /// Runs `job` once on every worker, the calling thread as worker 0, and returns when all are done.

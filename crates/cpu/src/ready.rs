@@ -2,16 +2,18 @@
 //! many rows as the program can have, every kernel serves its record on this machine, and records that touch
 //! the same bytes have a barrier between them. Done once per bound program, never per replay.
 
+use crate::block::ALIGN;
 use crate::kernels;
 use crate::level::Level;
-use crate::block::ALIGN;
 use crate::memory::Memory;
 use akunu_dtype::DType;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};
-use akunu_plan::q8;
-use akunu_plan::record::{Addr, BARRIER, MAY_ROUND, Record, Region, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::program::Store;
+use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, X_FORM, Y_FORM};
 use akunu_plan::steps::KV_BLOCK;
+use akunu_plan::{q8, tiles};
+use std::sync::atomic::AtomicU32;
 
 /// A bound program that may be replayed in the memory it was checked against.
 pub struct Ready {
@@ -24,6 +26,8 @@ pub struct Ready {
     pub(crate) whole_texts: bool,
     /// Some kernel may round, and does not know of branches.
     pub(crate) rounds: bool,
+    /// By record: see `Context::take`.
+    pub(crate) taken: Vec<AtomicU32>,
 }
 
 impl Ready {
@@ -85,7 +89,8 @@ pub(crate) fn check(
         rounds |= record.flags & MAY_ROUND != 0;
         whole_texts |= own_keys || record.kind() == Some(OpKind::MeanRows);
     }
-    Ok(Ready { bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
+    let taken = bound.records.iter().map(|_| AtomicU32::new(0)).collect();
+    Ok(Ready { taken, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
 }
 
 /// Operands a result may take the place of: they are read value by value before it is written.
@@ -149,7 +154,7 @@ impl Checker<'_> {
                 self.vector(at::norm::WEIGHT, dim)?;
                 self.vector(at::norm::BIAS, dim)
             }
-            OpKind::Quantize | OpKind::Add | OpKind::GatedActivation => {
+            OpKind::Convert | OpKind::Add | OpKind::GatedActivation => {
                 let dim = self.positive("dim", record.params::<ElementParams>().dim)?;
                 (0..kind.spec().slots.len()).try_for_each(|slot| self.activation(slot, dim))
             }
@@ -224,7 +229,7 @@ impl Checker<'_> {
         let p = record.params::<MatMulParams>();
         let (n, k) = (self.positive("n", p.n)?, self.positive("k", p.k)?);
         let grain = record.grain as usize;
-        if grain == 0 || record.flags & Y_IS_Q8 != 0 && !grain.is_multiple_of(q8::BLOCK) {
+        if grain == 0 || record.flags & Y_FORM != 0 && !grain.is_multiple_of(q8::BLOCK.max(tiles::VALUES)) {
             return Err(format!("cannot be split every {grain} columns"));
         }
         self.activation(at::matmul::X, k)?;
@@ -311,14 +316,23 @@ impl Checker<'_> {
             return Ok(());
         }
         let writes = spec.used != Use::Read;
-        // As in `bind`: the first activation operand that is only read may be int8, and the result.
-        let flag = if spec.used == Use::Write { Y_IS_Q8 } else { X_IS_Q8 };
-        let int8 = spec.holds == Holds::Activation && self.record.flags & flag != 0;
-        if int8 && !width.is_multiple_of(q8::BLOCK) {
-            return Err(format!("{} has {width} int8 values, not whole blocks", spec.name));
-        }
-        let bytes = if int8 { q8::row_bytes(width) } else { width * 4 };
+        // As in `bind`: the first activation operand that is only read may have another form than f32, and the result.
+        let has =
+            |store| spec.holds == Holds::Activation && self.record.flags & record::form_flag(store, spec.used) != 0;
         let stride = self.record.strides[slot] as usize;
+        let (bytes, count) = if has(Store::Q8) {
+            if !width.is_multiple_of(q8::BLOCK) {
+                return Err(format!("{} has {width} int8 values, not whole blocks", spec.name));
+            }
+            (q8::row_bytes(width), count)
+        } else if has(Store::Bf16) {
+            if stride != tiles::row_bytes(width) {
+                return Err(format!("{} has tiles of rows of {stride} bytes", spec.name));
+            }
+            (stride, count.next_multiple_of(tiles::PAIR))
+        } else {
+            (width * 4, count)
+        };
         if addr.region() != Region::ARENA || !addr.offset().is_multiple_of(ALIGN) || !stride.is_multiple_of(ALIGN) {
             return Err(format!("{} is not a row buffer of the arena", spec.name));
         }
@@ -410,8 +424,8 @@ impl Checker<'_> {
             for other in self.touches.iter().filter(|t| t.slot != written.slot && t.overlaps(written)) {
                 let same = other.start == written.start && other.stride == written.stride;
                 let flags = self.record.flags;
-                let int8 = flags & Y_IS_Q8 != 0 || other.slot == 0 && flags & X_IS_Q8 != 0;
-                if !(same && !int8 && may_share(kind).contains(&other.slot)) {
+                let converted = flags & Y_FORM != 0 || other.slot == 0 && flags & X_FORM != 0;
+                if !(same && !converted && may_share(kind).contains(&other.slot)) {
                     return Err(format!("operand {} lies on its result", other.slot));
                 }
             }

@@ -5,6 +5,7 @@ use akunu_arch::Model;
 use akunu_cpu::{Level, WeightFile};
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
+use akunu_plan::program::Store;
 use akunu_plan::{BuildOptions, Output};
 use akunu_text::Tokenizer;
 use std::sync::Arc;
@@ -70,9 +71,12 @@ impl LoadOptions {
     pub fn program(&self, output: Output, max_rows: usize, max_outputs: usize, prompts: bool) -> BuildOptions {
         let rounds = self.activations == Activations::Int8;
         let tiles = || self.level.or_else(|| Level::from_environment().ok()).is_some_and(Level::has_tiles);
-        // What tiles round to bf16 need not be rounded to int8 before.
-        let int8_activations = rounds && !(prompts && tiles());
-        BuildOptions { max_rows, max_outputs, int8_activations, may_round: rounds && prompts, kv: self.kv, output }
+        let activations = match rounds {
+            true if prompts && tiles() => Store::Bf16,
+            true => Store::Q8,
+            false => Store::F32,
+        };
+        BuildOptions { max_rows, max_outputs, activations, kv: self.kv, output }
     }
 }
 

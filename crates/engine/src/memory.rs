@@ -8,7 +8,7 @@ use akunu_plan::{KV_BLOCK, Program};
 /// Bytes that a loaded model needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// Mapped from the file; slow where they do not stay in memory.
+    /// Read from the file.
     pub weights: u64,
     pub kv: u64,
     /// Activations, logits, constants and step variables.

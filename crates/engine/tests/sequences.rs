@@ -60,6 +60,31 @@ fn sequences_in_one_batch_get_the_logits_they_get_alone() {
 }
 
 #[test]
+fn long_sequences_decode_in_a_batch_as_they_do_alone() {
+    let options = LoadOptions { sequences: 6, context: Some(1024), threads: Some(2), ..LoadOptions::default() };
+    let mut engine = embedded(options);
+    // Shorter than what is split among workers, just as long, and longer.
+    let prompts = [30, 510, 511, 512, 700].map(|n| (0..n).map(|t| (t * 37 + n) % 4096).collect::<Vec<u32>>());
+    let mut prepared: Vec<_> = Vec::new();
+    for prompt in &prompts {
+        let mut sequence = engine.sequence();
+        engine.prefill(&mut sequence, prompt).unwrap();
+        prepared.push(sequence);
+    }
+    let mut alone = Vec::new();
+    for sequence in &prepared {
+        let mut fork = sequence.fork();
+        engine.step(&mut [Part { sequence: &mut fork, tokens: &[7], outputs: Outputs::Last, prompt: false }]).unwrap();
+        alone.push(engine.logits_of(0).to_vec());
+    }
+    let part = |sequence| Part { sequence, tokens: &[7], outputs: Outputs::Last, prompt: false };
+    engine.step(&mut prepared.iter_mut().map(part).collect::<Vec<_>>()).unwrap();
+    for (i, alone) in alone.iter().enumerate() {
+        assert_eq!(engine.logits_of(i), alone, "sequence {i}");
+    }
+}
+
+#[test]
 fn a_fork_continues_like_its_parent_and_leaves_it_alone() {
     let mut engine = embedded(LoadOptions { sequences: 3, ..LoadOptions::default() });
     let mut parent = engine.sequence();

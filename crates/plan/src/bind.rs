@@ -2,7 +2,7 @@
 
 use crate::op::{Holds, MAX_SLOTS, Use};
 use crate::program::{Arg, Op, Program, Store};
-use crate::record::{Addr, BARRIER, MAY_ROUND, Record, Region, X_IS_Q8, Y_IS_Q8, encode_params, per_flag};
+use crate::record::{Addr, BARRIER, MAY_ROUND, Record, Region, encode_params, form_flag, per_flag};
 
 /// A backend's choice for one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     let mut strides = [0; MAX_SLOTS];
     let mut planes = [Addr::NONE; 4];
     let mut flags = per_flag(op.per);
-    if program.may_round {
+    if program.activations == Store::Bf16 {
         flags |= MAY_ROUND;
     }
     let mut weights = 0;
@@ -77,10 +77,7 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
                 let buffer = program.buffer(id);
                 args[slot] = Addr::new(Region::ARENA, buffer.offset);
                 strides[slot] = buffer.stride() as u32;
-                if buffer.store == Store::Q8 {
-                    let written = op.kind.spec().slots[slot].used == Use::Write;
-                    flags |= if written { Y_IS_Q8 } else { X_IS_Q8 };
-                }
+                flags |= form_flag(buffer.store, op.kind.spec().slots[slot].used);
             }
             Arg::Weight(id) => {
                 let weight = program.weight(id);
@@ -127,7 +124,7 @@ impl Hazards {
             let (start, end) = match *arg {
                 Arg::Buffer(id) => {
                     let b = program.buffer(id);
-                    (b.offset, b.offset + program.capacity(b.per) * b.stride())
+                    (b.offset, b.offset + b.bytes(program.capacity(b.per)))
                 }
                 Arg::Kv(group) => {
                     let at = program.arena_bytes + group as usize;

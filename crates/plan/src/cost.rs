@@ -27,6 +27,7 @@ impl Program {
                     rows * match b.store {
                         Store::F32 => b.width as u64 * 4,
                         Store::Q8 => crate::q8::row_bytes(b.width) as u64,
+                        Store::Bf16 => crate::tiles::row_bytes(b.width) as u64,
                     }
                 }
                 Arg::Weight(_) if op.kind == OpKind::Embed => 0,

@@ -1,22 +1,27 @@
 //! Fusion: merges ops whose intermediate result nobody else reads.
 //!
 //! Each rule is local and keeps the meaning: the reference executor gives the same result before
-//! and after. Int8 activations are introduced here too, because what matters about them is that
-//! the op before writes them directly.
+//! and after. The form of activations is introduced here too, because what matters about it is that
+//! the op before writes it directly.
 
 use crate::op::{OpKind, Params, slots};
 use crate::program::*;
-use crate::q8;
+use crate::{q8, tiles};
 
-pub fn fuse(program: &mut Program, int8_activations: bool) {
-    if int8_activations {
-        quantize(program);
+/// Values that one op writes together.
+const WHOLE: usize = q8::BLOCK;
+const _: () = assert!(WHOLE == tiles::VALUES);
+
+pub fn fuse(program: &mut Program) {
+    let converts = program.activations != Store::F32;
+    if converts {
+        convert(program);
     }
     residual_into(program, OpKind::MatMul);
     residual_into(program, OpKind::Norm);
     gated(program);
-    if int8_activations {
-        quantized_results(program);
+    if converts {
+        converted_results(program);
     }
 }
 
@@ -41,20 +46,22 @@ fn result(op: &Op, slot: usize) -> Option<BufferId> {
     }
 }
 
-/// Gives every product with a quantized weight an int8 copy of its input, one per input.
-fn quantize(program: &mut Program) {
+/// Gives every product a copy of its input in the program's form, one per input; int8 blocks only go with quantized
+/// weights and whole blocks.
+fn convert(program: &mut Program) {
+    let form = program.activations;
     let mut copies: Vec<(BufferId, BufferId)> = Vec::new();
     let mut index = 0;
     while index < program.ops.len() {
         let op = &program.ops[index];
-        let wants = op.kind == OpKind::MatMul
-            && matches!(op.args[slots::matmul::W], Arg::Weight(w) if program.weight(w).dtype.is_quantized());
+        let fits = |w: WeightId| form != Store::Q8 || program.weight(w).dtype.is_quantized();
+        let wants = op.kind == OpKind::MatMul && matches!(op.args[slots::matmul::W], Arg::Weight(w) if fits(w));
         let Some(x) = wants.then(|| result(op, slots::matmul::X)).flatten() else {
             index += 1;
             continue;
         };
         let width = program.buffer(x).width;
-        if !width.is_multiple_of(q8::BLOCK) {
+        if form == Store::Q8 && !width.is_multiple_of(q8::BLOCK) {
             index += 1;
             continue;
         }
@@ -62,17 +69,17 @@ fn quantize(program: &mut Program) {
             Some((_, copy)) => *copy,
             None => {
                 let source = program.buffer(x).clone();
-                program.buffers.push(Buffer { store: Store::Q8, ..source });
+                program.buffers.push(Buffer { store: form, ..source });
                 let copy = BufferId(program.buffers.len() as u32 - 1);
                 copies.push((x, copy));
                 let mut args = [Arg::None; crate::op::MAX_SLOTS];
-                args[slots::quantize::X] = Arg::Buffer(x);
-                args[slots::quantize::Y] = Arg::Buffer(copy);
+                args[slots::convert::X] = Arg::Buffer(x);
+                args[slots::convert::Y] = Arg::Buffer(copy);
                 let params = crate::op::ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
                 let op = &program.ops[index];
-                let quantize =
-                    Op { kind: OpKind::Quantize, per: op.per, args, params: Params::Element(params), layer: op.layer };
-                program.ops.insert(index, quantize);
+                let convert =
+                    Op { kind: OpKind::Convert, per: op.per, args, params: Params::Element(params), layer: op.layer };
+                program.ops.insert(index, convert);
                 index += 1;
                 copy
             }
@@ -155,25 +162,25 @@ fn gated_pair(program: &Program, index: usize) -> Option<(usize, usize)> {
     (plain && g.params == u.params && g.args[slots::matmul::X] == u.args[slots::matmul::X]).then_some((gate, up))
 }
 
-/// `Quantize` into the op before it, where nobody needs the f32 result.
-fn quantized_results(program: &mut Program) {
+/// `Convert` into the op before it, where nobody needs the f32 result.
+fn converted_results(program: &mut Program) {
     let mut index = 0;
     while index < program.ops.len() {
         let op = &program.ops[index];
         let can = match (op.kind, &op.params) {
             (OpKind::Norm | OpKind::MatMulGated | OpKind::GatedActivation, _) => true,
-            // A head is written by one worker: it must be whole blocks.
-            (OpKind::Attention, Params::Attention(p)) => (p.head_dim as usize).is_multiple_of(q8::BLOCK),
+            // A head is written by one worker: it must be whole blocks, or whole rows of tiles.
+            (OpKind::Attention, Params::Attention(p)) => (p.head_dim as usize).is_multiple_of(WHOLE),
             _ => false,
         };
         // All of these have their result in the same slot.
         let reader = can.then(|| result(op, slots::norm::Y)).flatten().and_then(|y| {
             let reader = sole_reader(program, y)?;
-            (program.ops[reader].kind == OpKind::Quantize).then_some(reader)
+            (program.ops[reader].kind == OpKind::Convert).then_some(reader)
         });
         if let Some(reader) = reader {
-            let quantize = program.ops.remove(reader);
-            program.ops[index].args[slots::norm::Y] = quantize.args[slots::quantize::Y];
+            let convert = program.ops.remove(reader);
+            program.ops[index].args[slots::norm::Y] = convert.args[slots::convert::Y];
         }
         index += 1;
     }

@@ -21,6 +21,7 @@ pub mod record;
 pub mod reference;
 pub mod serial;
 pub mod steps;
+pub mod tiles;
 pub mod verify;
 
 pub use bind::{Bound, Choice, NoKernel, bind};

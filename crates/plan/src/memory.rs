@@ -30,7 +30,7 @@ pub fn place(program: &mut Program) {
                 continue;
             }
             let buffer = program.buffer(id);
-            let bytes = program.capacity(buffer.per) * buffer.stride();
+            let bytes = buffer.bytes(program.capacity(buffer.per));
             let offset = match taken_over(program, index, slot, &lives) {
                 Some(offset) => {
                     live.retain(|(o, _, _)| *o != offset);

@@ -15,8 +15,8 @@ pub enum OpKind {
     RopeAngles,
     /// `y = residual + scale * (normalize(x) * weight + bias)`
     Norm,
-    /// `y = int8 blocks of x`; see [`crate::q8`]
-    Quantize,
+    /// `y = x` in the form that products take it in; see [`crate::program::Store`]
+    Convert,
     /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`
     MatMul,
     /// `y = activation(x · Wᵀ) * (x · Uᵀ)`
@@ -135,7 +135,7 @@ pub static OPS: &[OpSpec] = &[
             optional("residual", F32, Read),
         ],
     },
-    OpSpec { kind: OpKind::Quantize, name: "quantize", slots: &[slot("x", F32, Read), slot("y", Activation, Write)] },
+    OpSpec { kind: OpKind::Convert, name: "convert", slots: &[slot("x", F32, Read), slot("y", Activation, Write)] },
     OpSpec {
         kind: OpKind::MatMul,
         name: "matmul",
@@ -312,7 +312,7 @@ pub struct MatMulParams {
     pub soft_cap: f32,
 }
 
-/// `GatedActivation`, `Add`, `Quantize`, `GatherRows`, `MeanRows`: element-wise over rows of `dim`.
+/// `GatedActivation`, `Add`, `Convert`, `GatherRows`, `MeanRows`: element-wise over rows of `dim`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct ElementParams {

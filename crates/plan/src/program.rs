@@ -1,8 +1,8 @@
 //! A program: the ops of one step over buffers, weights and constants.
 
 use crate::op::{MAX_SLOTS, OpKind, Params, Per};
-use crate::q8;
 use crate::record::Addr;
+use crate::{q8, tiles};
 use akunu_dtype::DType;
 
 /// An activation buffer of a program.
@@ -26,6 +26,8 @@ pub enum Store {
     F32,
     /// Int8 blocks; see [`crate::q8`].
     Q8,
+    /// bf16 numbers in tiles of 16 rows; see [`crate::tiles`].
+    Bf16,
 }
 
 /// An activation buffer: `[rows or outputs][width]`.
@@ -45,7 +47,14 @@ impl Buffer {
         match self.store {
             Store::F32 => (self.width * 4).next_multiple_of(64),
             Store::Q8 => q8::row_bytes(self.width).next_multiple_of(64),
+            Store::Bf16 => tiles::row_bytes(self.width),
         }
+    }
+
+    /// Bytes of so many rows.
+    pub fn bytes(&self, rows: usize) -> usize {
+        let rows = if self.store == Store::Bf16 { rows.next_multiple_of(tiles::PAIR) } else { rows };
+        rows * self.stride()
     }
 }
 
@@ -114,8 +123,9 @@ pub struct KvGroup {
 pub struct Program {
     pub max_rows: usize,
     pub max_outputs: usize,
-    /// Products may round their operands.
-    pub may_round: bool,
+    /// The form that products take their activations in. Rows of a program in bf16 are rounded everywhere where tiles are
+    /// faster.
+    pub activations: Store,
     pub buffers: Vec<Buffer>,
     pub weights: Vec<Weight>,
     pub constants: Vec<f32>,

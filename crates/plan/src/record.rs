@@ -3,7 +3,8 @@
 //! A record names its kernel, its operands as region + offset, its parameters, and the record it
 //! must wait for. It holds no pointer, so it serializes as it is.
 
-use crate::op::{MAX_SLOTS, OpKind, Params, Per};
+use crate::op::{MAX_SLOTS, OpKind, Params, Per, Use};
+use crate::program::Store;
 use bytemuck::{Pod, Zeroable};
 
 /// A memory region, resolved to a base address by the backend.
@@ -76,11 +77,17 @@ pub const PARAM_WORDS: usize = 24;
 /// `Record::flags`: an activation operand holds int8 blocks instead of f32.
 pub const X_IS_Q8: u32 = 1;
 pub const Y_IS_Q8: u32 = 2;
+/// `Record::flags`: an activation operand holds bf16 tiles instead of f32.
+pub const X_IS_BF16: u32 = 64;
+pub const Y_IS_BF16: u32 = 128;
+/// `Record::flags`: an activation operand holds something else than f32.
+pub const X_FORM: u32 = X_IS_Q8 | X_IS_BF16;
+pub const Y_FORM: u32 = Y_IS_Q8 | Y_IS_BF16;
 /// `Record::flags`: the row count is the step's outputs, not its rows.
 pub const PER_OUTPUT: u32 = 4;
 /// `Record::flags`: everything before must be finished before this record starts.
 pub const BARRIER: u32 = 8;
-/// `Record::flags`: a product may round its operands, to bf16 or to int8 blocks.
+/// `Record::flags`: kernels may round what they multiply to bf16.
 pub const MAY_ROUND: u32 = 16;
 /// `Record::flags`: the row count is the step's input frames.
 pub const PER_FRAME: u32 = 32;
@@ -139,6 +146,17 @@ pub fn per_flag(per: Per) -> u32 {
         Per::Row => 0,
         Per::Output => PER_OUTPUT,
         Per::Frame => PER_FRAME,
+    }
+}
+
+/// The flag of the form an activation operand has.
+pub fn form_flag(store: Store, used: Use) -> u32 {
+    match (store, used) {
+        (Store::F32, _) => 0,
+        (Store::Q8, Use::Write) => Y_IS_Q8,
+        (Store::Q8, _) => X_IS_Q8,
+        (Store::Bf16, Use::Write) => Y_IS_BF16,
+        (Store::Bf16, _) => X_IS_BF16,
     }
 }
 

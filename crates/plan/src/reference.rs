@@ -111,8 +111,10 @@ impl<'a> Reference<'a> {
         let at = r * buffer.width;
         let out = &mut self.buffers[id][at..at + values.len()];
         out.copy_from_slice(values);
-        if buffer.store == Store::Q8 {
-            round_to_int8(out);
+        match buffer.store {
+            Store::F32 => {}
+            Store::Q8 => round_to_int8(out),
+            Store::Bf16 => out.iter_mut().for_each(|v| *v = crate::tiles::round(*v)),
         }
     }
 
@@ -162,9 +164,9 @@ impl<'a> Reference<'a> {
                 self.add_residual(op, RESIDUAL, r, &mut values);
                 self.set(op, Y, r, &values);
             }
-            (OpKind::Quantize, _) => {
-                let values = self.row(op, slots::quantize::X, r);
-                self.set(op, slots::quantize::Y, r, &values);
+            (OpKind::Convert, _) => {
+                let values = self.row(op, slots::convert::X, r);
+                self.set(op, slots::convert::Y, r, &values);
             }
             (OpKind::MatMul, Params::MatMul(p)) => {
                 use slots::matmul::*;

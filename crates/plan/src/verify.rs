@@ -138,7 +138,7 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             use slots::add::*;
             widths(&[(A, p.dim as usize), (Y, p.dim as usize), (B, p.dim as usize)])
         }
-        (OpKind::Quantize | OpKind::GatherRows | OpKind::MeanRows, Params::Element(p)) => {
+        (OpKind::Convert | OpKind::GatherRows | OpKind::MeanRows, Params::Element(p)) => {
             widths(&[(slots::gather::X, p.dim as usize), (slots::gather::Y, p.dim as usize)])
         }
         (OpKind::HeadNormRopeKvWrite, Params::Heads(p)) => {

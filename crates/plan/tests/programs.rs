@@ -13,12 +13,11 @@ use akunu_testkit::{fixtures, relative_error};
 
 const IDS: [u32; 7] = [3, 200, 17, 511, 90, 4, 60];
 
-fn options(int8_activations: bool) -> BuildOptions {
+fn options(int8: bool) -> BuildOptions {
     BuildOptions {
         max_rows: IDS.len(),
         max_outputs: 2,
-        int8_activations,
-        may_round: int8_activations,
+        activations: if int8 { Store::Q8 } else { Store::F32 },
         kv: DType::F16,
         output: Output::Logits,
     }
@@ -80,7 +79,7 @@ fn fusion_keeps_the_meaning() {
 fn int8_activations_appear_only_before_quantized_weights_and_without_extra_ops() {
     let (file, model) = open("gguf/stories-llama-Q4_0.gguf");
     let program = build(&model, &file, options(true)).unwrap();
-    let quantize = program.ops.iter().filter(|op| op.kind == OpKind::Quantize).count();
+    let quantize = program.ops.iter().filter(|op| op.kind == OpKind::Convert).count();
     assert_eq!(quantize, 0, "every producer writes int8 itself");
     let layers = model.config.layers.len();
     // norm, q, k, v, heads, attention, out, norm, gate·up, down
@@ -95,7 +94,7 @@ fn int8_activations_appear_only_before_quantized_weights_and_without_extra_ops()
 fn the_memory_plan_reuses_what_is_dead() {
     let (file, model) = open("hf/gemma3");
     let program = build(&model, &file, options(false)).unwrap();
-    let all: usize = program.buffers.iter().map(|b| program.capacity(b.per) * b.stride()).sum();
+    let all: usize = program.buffers.iter().map(|b| b.bytes(program.capacity(b.per))).sum();
     assert!(program.arena_bytes * 5 < all, "{} of {all}", program.arena_bytes);
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Measured {
     pub name: String,
     pub prefill: Vec<(f64, f64)>,
     pub decode: Vec<(f64, f64)>,
+    /// What our decoding reads, as a part of what memory gives.
+    pub memory: Vec<f64>,
 }
 
 pub fn peers(options: &Peers) -> anyhow::Result<bool> {
@@ -69,6 +71,8 @@ pub fn peers(options: &Peers) -> anyhow::Result<bool> {
             let rate = |kind: &str| ours[kind]["tokens_per_s"].as_f64();
             result.prefill.extend(rate("prefill").zip(their_rate(&theirs, "n_prompt")));
             result.decode.extend(rate("decode").zip(their_rate(&theirs, "n_gen")));
+            let bytes = rate("decode").zip(ours["bytes_per_token"].as_f64()).map(|(rate, bytes)| rate * bytes);
+            result.memory.extend(bytes.zip(ours["read_bandwidth"].as_f64()).map(|(read, memory)| read / memory));
             raw.push(json!({ "round": round, "model": name, "akunu": ours, "llama_bench": theirs }));
         }
     }

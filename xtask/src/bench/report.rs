@@ -73,16 +73,18 @@ fn without_paths(mut value: Value) -> Value {
 fn table(o: &Peers, results: &[Measured]) -> String {
     let mut text = format!(
         "{} on {}, {} threads, depth {}; tokens/s as median (lowest–highest) of {} alternating rounds; \
-         the ratio is of each round.\n\n",
+         the ratio is of each round, the last column what decoding reads as a part of what memory gives.\n\n",
         machine::date(),
         machine::processor(),
         o.threads,
         o.depth,
         o.rounds
     );
-    text +=
-        &format!("| model | prefill {} | llama.cpp | ratio | decode {} | llama.cpp | ratio |\n", o.prompt, o.tokens);
-    text += "|---|---|---|---|---|---|---|\n";
+    text += &format!(
+        "| model | prefill {} | llama.cpp | ratio | decode {} | llama.cpp | ratio | of memory |\n",
+        o.prompt, o.tokens
+    );
+    text += "|---|---|---|---|---|---|---|---|\n";
     for result in results {
         text += &format!("| {} |", result.name);
         for pairs in [&result.prefill, &result.decode] {
@@ -93,7 +95,8 @@ fn table(o: &Peers, results: &[Measured]) -> String {
             ];
             text += &cells.map(|c| format!(" {} |", c.unwrap_or_else(|| "–".into()))).concat();
         }
-        text.push('\n');
+        let share = |s: Spread| format!("{:.0} %", 100.0 * s.median);
+        text += &format!(" {} |\n", Spread::of(result.memory.iter().copied()).map_or("–".into(), share));
     }
     text
 }
@@ -104,11 +107,14 @@ mod tests {
 
     #[test]
     fn a_table_has_medians_and_ratios() {
-        let results =
-            [Measured { name: "m".into(), prefill: vec![(10.0, 5.0), (30.0, 10.0), (20.0, 10.0)], decode: Vec::new() }];
+        let results = [Measured {
+            name: "m".into(),
+            prefill: vec![(10.0, 5.0), (30.0, 10.0), (20.0, 10.0)],
+            ..Measured::default()
+        }];
         let options = Peers { rounds: 3, threads: 2, ..Peers::new("x".into()) };
         let row = table(&options, &results).lines().last().unwrap().to_owned();
-        assert_eq!(row, "| m | 20.0 (10.0–30.0) | 10.0 (5.0–10.0) | 2.00× (2.00–3.00) | – | – | – |");
+        assert_eq!(row, "| m | 20.0 (10.0–30.0) | 10.0 (5.0–10.0) | 2.00× (2.00–3.00) | – | – | – | – |");
     }
 
     #[test]

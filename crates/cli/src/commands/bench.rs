@@ -51,16 +51,18 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         None => None,
     };
 
+    let memory = engine.read_bandwidth();
+
     let mut out = terminal::out();
     if matches.get_flag("json") {
-        let value = to_json(matches, &source, &engine, &plan, &prefill, &decode, ops.as_ref());
+        let mut value = to_json(matches, &source, &engine, &plan, &prefill, &decode, ops.as_ref());
+        value["read_bandwidth"] = json!(memory);
         writeln!(out, "{value}")?;
     } else {
-        print(&mut out, &source, &engine, &plan, &prefill, &decode)?;
+        print(&mut out, &source, &engine, &plan, &prefill, &decode, memory)?;
         if let Some((entries, times)) = &ops {
             writeln!(out)?;
-            let bandwidth = engine.read_bandwidth();
-            program_table::print(&mut out, entries, Some((times, bandwidth)))?;
+            program_table::print(&mut out, entries, Some((times, memory)))?;
         }
     }
     out.flush()?;
@@ -121,13 +123,7 @@ fn decode(engine: &mut Engine, base: &Sequence, tokens: usize) -> Result<f64, Er
 }
 
 /// Seconds of every op of a step behind `plan.depth` positions: the median of the repetitions.
-fn ops(
-    engine: &mut Engine,
-    base: &Sequence,
-    plan: &Plan,
-    rows: usize,
-    prompt: bool,
-) -> Result<(Vec<Entry>, Vec<f64>)> {
+fn ops(engine: &mut Engine, base: &Sequence, plan: &Plan, rows: usize, prompt: bool) -> Result<(Vec<Entry>, Vec<f64>)> {
     let tokens = ids(rows, engine.vocab());
     let mut runs: Vec<Vec<u64>> = Vec::new();
     for _ in 0..plan.repeat.max(5) + 1 {
@@ -163,6 +159,7 @@ fn print(
     plan: &Plan,
     prefill: &Measured,
     decode: &Measured,
+    memory: f64,
 ) -> Result<()> {
     writeln!(out, "{}: {}, {} threads, depth {}", source.name(), backend(engine), engine.cpu().threads(), plan.depth)?;
     for (name, measured) in [("prefill", prefill), ("decode", decode)] {
@@ -174,7 +171,8 @@ fn print(
         let high = measured.rates.iter().copied().fold(0.0, f64::max);
         write!(out, "{name:<8} {:>6} tokens  {median:>9.1} tokens/s  ({low:.1} to {high:.1})", measured.tokens)?;
         if name == "decode" {
-            write!(out, "  {}", units::rate(median * bytes_per_token(engine, plan) as f64))?;
+            let rate = median * bytes_per_token(engine, plan) as f64;
+            write!(out, "  {}, {:.0} % of what memory gives", units::rate(rate), 100.0 * rate / memory.max(1.0))?;
         }
         writeln!(out)?;
     }

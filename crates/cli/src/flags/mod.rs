@@ -285,10 +285,14 @@ fn bench() -> Command {
             .conflicts_with_all(["ops", "depth"]),
         )
         .arg(
-            option("ops", "STEP", "Also print every op of a decode step, or of a prefill step, with its time and bandwidth")
-                .value_parser(["decode", "prefill"])
-                .num_args(0..=1)
-                .default_missing_value("decode"),
+            option(
+                "ops",
+                "STEP",
+                "Also print every op of a decode step, or of a prefill step, with its time and bandwidth",
+            )
+            .value_parser(["decode", "prefill"])
+            .num_args(0..=1)
+            .default_missing_value("decode"),
         )
         .arg(shared::threads())
         .arg(shared::kv())

@@ -141,7 +141,7 @@ pub fn table() -> &'static [KernelRow] {
             &[embedding::EMBED],
             &[rope::ANGLES],
             &[norm::NORM],
-            &[convert::QUANTIZE],
+            &[convert::CONVERT],
             &[activation::GATED],
             &[common::ADD, common::GATHER_ROWS, common::MEAN_ROWS],
             &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY, kv_cache::HEAD],

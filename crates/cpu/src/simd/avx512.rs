@@ -220,4 +220,22 @@ impl Simd for Avx512 {
             group_sums(packed)
         }
     }
+
+    #[inline(always)]
+    unsafe fn round32(self, x: *const f32, to: *mut u16) {
+        for half in 0..2 {
+            // SAFETY: AVX-512 is there, see `has`; the caller promises 32 values.
+            unsafe {
+                let v = _mm512_loadu_ps(x.add(16 * half));
+                let bits = _mm512_castps_si512(v);
+                let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+                let up = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+                // NaN stays as it is: adding could carry it to a number.
+                let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(v, v);
+                let bits = _mm512_mask_add_epi32(bits, number, bits, up);
+                let bf16 = _mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(bits));
+                _mm256_storeu_si256(to.add(16 * half).cast(), bf16);
+            }
+        }
+    }
 }

@@ -100,6 +100,15 @@ pub trait Simd: Copy {
     /// # Safety
     /// 32 values are readable at `x` and 32 bytes writable at `q`.
     unsafe fn quantize32(self, x: *const f32, inverse: f32, q: *mut i8) -> GroupSums;
+    /// 32 values to bf16, ties to even.
+    /// # Safety
+    /// Both have room for 32 values.
+    unsafe fn round32(self, x: *const f32, to: *mut u16) {
+        for i in 0..32 {
+            // SAFETY: the caller's promise.
+            unsafe { *to.add(i) = (akunu_plan::tiles::round(*x.add(i)).to_bits() >> 16) as u16 };
+        }
+    }
 }
 
 /// The largest f32 below one half. Added with a value's sign before the fraction is cut off, it rounds ties away from

@@ -44,17 +44,16 @@ impl Tiles {
         Tiles(())
     }
 
-    /// Adds to a block of sums the products of 32 weight rows and 32 activation rows over `steps` steps.
+    /// Adds to a block of sums the products of 32 rows and 32 columns over `steps` steps.
     ///
     /// # Safety
-    /// `weights` and `acts` are tiles of bf16, `steps` of them in a row; the second weight tiles begin `weights_next`
-    /// bytes on, the second activation tiles `acts_next` bytes on. `sums` has 32 rows of 32 f32, `stride` bytes apart;
-    /// where `first`, they are not read.
+    /// `left` and `right` are tiles of bf16, `steps` of them in a row; the second ones begin `left_next` and `right_next`
+    /// bytes on. `sums` has 32 rows of 32 f32, `stride` bytes apart; where `first`, they are not read.
     #[inline]
     pub unsafe fn multiply(
         &self,
-        (weights, weights_next): (*const u8, usize),
-        (acts, acts_next): (*const u8, usize),
+        (left, left_next): (*const u8, usize),
+        (right, right_next): (*const u8, usize),
         (sums, stride): (*mut f32, usize),
         steps: usize,
         first: bool,
@@ -95,10 +94,10 @@ impl Tiles {
                 "tilestored [{c} + {s}*1 + 64], tmm1",
                 "tilestored [{d} + {s}*1], tmm2",
                 "tilestored [{d} + {s}*1 + 64], tmm3",
-                a = inout(reg) weights => _,
-                a2 = inout(reg) weights.wrapping_add(weights_next) => _,
-                b = inout(reg) acts => _,
-                b2 = inout(reg) acts.wrapping_add(acts_next) => _,
+                a = inout(reg) left => _,
+                a2 = inout(reg) left.wrapping_add(left_next) => _,
+                b = inout(reg) right => _,
+                b2 = inout(reg) right.wrapping_add(right_next) => _,
                 n = inout(reg) steps => _,
                 c = in(reg) sums,
                 d = in(reg) below,

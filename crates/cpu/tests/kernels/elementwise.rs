@@ -102,7 +102,7 @@ fn quantization_is_the_definition() {
             let x = rig.f32(width);
             let y = rig.buffer(Per::Row, width, Store::Q8);
             let params = ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
-            rig.op(OpKind::Quantize, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
+            rig.op(OpKind::Convert, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
             let mut running = rig.start(&cpu);
             let mut values = noise.values(rows * width);
             values[..32].fill(0.0);
@@ -118,6 +118,35 @@ fn quantization_is_the_definition() {
                     })
                     .collect();
                 failures.compare(&format!("quantize {width}"), &cpu, &running.row(y, row), &want, |_| 0.0);
+            }
+        }
+    }
+    failures.report();
+}
+
+#[test]
+fn rounding_to_tiles_is_the_definition() {
+    let mut failures = Failures::default();
+    let mut noise = Noise::new(5);
+    for mut cpu in backends() {
+        for width in [1, 31, 32, 80, 240, 1031] {
+            let rows = 1 + noise.below(40);
+            let mut rig = Rig::new(rows, 0);
+            let x = rig.f32(width);
+            let y = rig.buffer(Per::Row, width, Store::Bf16);
+            let params = ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
+            rig.op(OpKind::Convert, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
+            let mut running = rig.start(&cpu);
+            let mut values = noise.values(rows * width);
+            // A tie to even, a large number, and one below the smallest.
+            values[0] = f32::from_bits(0x3f80_8000);
+            values[(rows * width - 1) / 2] = 3.3e38;
+            values[rows * width - 1] = f32::from_bits(1);
+            running.set(x, &values);
+            running.run(&mut cpu);
+            for (row, values) in values.chunks(width).enumerate() {
+                let want: Vec<f32> = values.iter().map(|v| akunu_plan::tiles::round(*v)).collect();
+                failures.compare(&format!("round {width}"), &cpu, &running.row(y, row), &want, |_| 0.0);
             }
         }
     }
@@ -195,6 +224,8 @@ fn gates_reach_f32_and_int8_rows() {
             (32, Store::Q8),
             (288, Store::Q8),
             (1024, Store::Q8),
+            (96, Store::Bf16),
+            (701, Store::Bf16),
         ] {
             for kind in ACTIVATIONS {
                 let rows = 1 + noise.below(6);
@@ -217,10 +248,8 @@ fn gates_reach_f32_and_int8_rows() {
                         .collect();
                     let case = format!("gate {kind:?} {width} {store:?}");
                     let got = running.row(y, row);
-                    match store {
-                        Store::F32 => failures.compare(&case, &cpu, &got, &want, |_| 2e-6),
-                        Store::Q8 => failures.compare(&case, &cpu, &got, &want, int8_bound(&want)),
-                    }
+                    let bound = form_bound(store, &want);
+                    failures.compare(&case, &cpu, &got, &want, |i| 2e-6 + bound(i));
                 }
             }
         }

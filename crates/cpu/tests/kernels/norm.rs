@@ -10,9 +10,9 @@ fn norms_agree_with_their_definition() {
     let mut noise = Noise::new(10);
     for mut cpu in backends() {
         for case in 0..60 {
-            let store = noise.pick(&[Store::F32, Store::Q8]);
+            let store = noise.pick(&[Store::F32, Store::Q8, Store::Bf16]);
             let dim = match store {
-                Store::F32 => noise.pick(&[1, 5, 16, 100, 255, 576, 1000, 2048]),
+                Store::F32 | Store::Bf16 => noise.pick(&[1, 5, 16, 100, 255, 576, 1000, 2048]),
                 Store::Q8 => noise.pick(&[32, 96, 256, 576, 2048]),
             };
             let rows = noise.pick(&[1, 1, 2, 3, 4, 17]);
@@ -67,10 +67,8 @@ fn norms_agree_with_their_definition() {
                 // A single value has no spread: its layer norm divides by the square root of eps.
                 let near = if dim == 1 && kind == NORM_LAYER { 1e-3 } else { 3e-6 };
                 let got = running.row(y, row);
-                match store {
-                    Store::F32 => failures.compare(&name, &cpu, &got, &want, |i| near * (1.0 + want[i].abs())),
-                    Store::Q8 => failures.compare(&name, &cpu, &got, &want, int8_bound(&want)),
-                }
+                let bound = form_bound(store, &want);
+                failures.compare(&name, &cpu, &got, &want, |i| near * (1.0 + want[i].abs()) + bound(i));
             }
         }
     }

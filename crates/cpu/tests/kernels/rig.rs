@@ -6,9 +6,9 @@ use akunu_cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready};
 use akunu_dtype::{DType, Planes, PlanesMut};
 use akunu_plan::op::{MAX_SLOTS, OpKind, Params, Per};
 use akunu_plan::program::*;
-use akunu_plan::q8;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{RowVars, StepLayout};
+use akunu_plan::{q8, tiles};
 use std::sync::Arc;
 
 /// A small generator of repeatable noise.
@@ -66,7 +66,7 @@ impl Rig {
         let program = Program {
             max_rows,
             max_outputs,
-            may_round: false,
+            activations: Store::F32,
             buffers: Vec::new(),
             weights: Vec::new(),
             constants: Vec::new(),
@@ -82,7 +82,7 @@ impl Rig {
 
     pub fn buffer(&mut self, per: Per, width: usize, store: Store) -> BufferId {
         let buffer = Buffer { name: "buffer", per, width, store, offset: self.program.arena_bytes };
-        self.program.arena_bytes += self.program.capacity(per) * buffer.stride();
+        self.program.arena_bytes += buffer.bytes(self.program.capacity(per));
         self.program.buffers.push(buffer);
         BufferId(self.program.buffers.len() as u32 - 1)
     }
@@ -197,8 +197,34 @@ impl Running {
         }
     }
 
-    /// Fills rows of an int8 buffer; returns the values it then holds.
-    pub fn set_int8(&mut self, id: BufferId, values: &[f32]) -> Vec<f32> {
+    /// Fills rows of a buffer in its form; returns the values it then holds.
+    pub fn fill(&mut self, id: BufferId, values: &[f32]) -> Vec<f32> {
+        match self.program.buffer(id).store {
+            Store::F32 => {
+                self.set(id, values);
+                values.to_vec()
+            }
+            Store::Q8 => self.set_int8(id, values),
+            Store::Bf16 => self.set_bf16(id, values),
+        }
+    }
+
+    fn set_bf16(&mut self, id: BufferId, values: &[f32]) -> Vec<f32> {
+        let (offset, width) = (self.program.buffer(id).offset, self.program.buffer(id).width);
+        for (row, values) in values.chunks(width).enumerate() {
+            for (i, values) in values.chunks(tiles::VALUES).enumerate() {
+                let mut line = [0u8; 2 * tiles::VALUES];
+                for (to, v) in line.chunks_exact_mut(2).zip(values) {
+                    to.copy_from_slice(&((tiles::round(*v).to_bits() >> 16) as u16).to_le_bytes());
+                }
+                let at = Addr::new(Region::ARENA, offset + tiles::offset(row, i * tiles::VALUES, width));
+                self.memory.activation_bytes_mut(at, line.len()).copy_from_slice(&line);
+            }
+        }
+        values.iter().map(|v| tiles::round(*v)).collect()
+    }
+
+    fn set_int8(&mut self, id: BufferId, values: &[f32]) -> Vec<f32> {
         let width = self.program.buffer(id).width;
         let mut rounded = Vec::new();
         for (row, values) in values.chunks(width).enumerate() {
@@ -220,12 +246,23 @@ impl Running {
         rounded
     }
 
-    /// Row `row` of a buffer as f32; int8 rows must be consistent in themselves.
+    /// Row `row` of a buffer as f32; int8 rows must be consistent in themselves, tiles end in zeros.
     pub fn row(&self, id: BufferId, row: usize) -> Vec<f32> {
         let buffer = self.program.buffer(id);
         let (at, width) = (self.at(id, row), buffer.width);
         if buffer.store == Store::F32 {
             return self.memory.floats(at, width).expect("a row").to_vec();
+        }
+        if buffer.store == Store::Bf16 {
+            let arena = self.memory.bytes(Region::ARENA);
+            let lines = (0..width).step_by(tiles::VALUES);
+            let lines = lines.map(|i| &arena[buffer.offset + tiles::offset(row, i, width)..][..2 * tiles::VALUES]);
+            let bytes: Vec<u8> = lines.flatten().copied().collect();
+            let number = |b: &[u8]| f32::from_bits(u32::from(u16::from_le_bytes([b[0], b[1]])) << 16);
+            let mut values: Vec<f32> = bytes.chunks_exact(2).map(number).collect();
+            assert!(values[width..].iter().all(|v| *v == 0.0), "zeros past the end");
+            values.truncate(width);
+            return values;
         }
         let bytes = &self.memory.bytes(Region::ARENA)[at.offset()..][..q8::row_bytes(width)];
         let float = |at: usize| f32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
@@ -298,9 +335,16 @@ impl Failures {
     }
 }
 
-/// Half a step of an int8 row's block around each value, and a little for values before rounding.
-pub fn int8_bound(want: &[f32]) -> impl Fn(usize) -> f32 {
-    let peaks: Vec<f32> =
-        want.chunks(q8::BLOCK).map(|block| block.iter().fold(0.0f32, |m, v| m.max(v.abs()))).collect();
-    move |i| peaks[i / q8::BLOCK] * (0.501 / 127.0 + 1e-5)
+/// Half a step of a form around each value, and a little for values before rounding: in int8 blocks a part of the block's
+/// peak, in bf16 a part of the value.
+pub fn form_bound(store: Store, want: &[f32]) -> impl Fn(usize) -> f32 {
+    let peak = |block: &[f32]| block.iter().fold(0.0f32, |m, v| m.max(v.abs()));
+    let bounds: Vec<f32> = match store {
+        Store::F32 => vec![0.0; want.len()],
+        Store::Q8 => {
+            want.iter().enumerate().map(|(i, _)| peak(&want[i / 32 * 32..i / 32 * 32 + 32]) * 0.00396).collect()
+        }
+        Store::Bf16 => want.iter().map(|v| v.abs() * 1.02 / 256.0).collect(),
+    };
+    move |i| bounds[i]
 }

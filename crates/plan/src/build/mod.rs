@@ -18,10 +18,9 @@ use akunu_formats::{ModelFile, Span};
 pub struct BuildOptions {
     pub max_rows: usize,
     pub max_outputs: usize,
-    /// Multiply quantized weights with int8 activations instead of f32 ones.
-    pub int8_activations: bool,
-    /// Let kernels of many rows round the operands of products to bf16 as well. Rows then depend on the program they run in.
-    pub may_round: bool,
+    /// The form of activations that weights are multiplied with: int8 blocks go with quantized weights only, bf16 is for
+    /// machines with tiles.
+    pub activations: Store,
     /// Number format of the KV cache, where the result needs one.
     pub kv: DType,
     pub output: Output,
@@ -76,7 +75,7 @@ pub enum BuildError {
 /// Builds, fuses, places and verifies the program of a model.
 pub fn build(model: &Model, file: &ModelFile, options: BuildOptions) -> Result<Program, BuildError> {
     let mut program = plain(model, file, options)?;
-    crate::fuse::fuse(&mut program, options.int8_activations);
+    crate::fuse::fuse(&mut program);
     crate::memory::place(&mut program);
     crate::verify::verify(&program)?;
     Ok(program)
@@ -149,7 +148,7 @@ impl<'a> Builder<'a> {
         let program = Program {
             max_rows: options.max_rows,
             max_outputs: options.max_outputs,
-            may_round: options.may_round,
+            activations: options.activations,
             buffers: Vec::new(),
             weights: Vec::new(),
             constants: Vec::new(),

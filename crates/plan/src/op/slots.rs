@@ -15,7 +15,7 @@ pub mod norm {
     pub const BIAS: usize = 3;
     pub const RESIDUAL: usize = 4;
 }
-pub mod quantize {
+pub mod convert {
     pub const X: usize = 0;
     pub const Y: usize = 1;
 }

@@ -1,22 +1,19 @@
 //! Activation functions over rows, and the gated product `y = activation(x) * u`.
 
-use super::convert::quantize_part;
+use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::pool::Lane;
 use crate::simd::Simd;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu};
 use akunu_plan::op::{Activation, ElementParams, OpKind, slots::gated_activation};
-use akunu_plan::q8;
-use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
 pub(super) static GATED: &[LeveledRow] = levels!("gated_activation", OpKind::GatedActivation, serves, gated_activation);
 
 fn serves(record: &Record) -> bool {
     let p = record.params::<ElementParams>();
-    record.flags & X_IS_Q8 == 0
-        && known(p.activation)
-        && (record.flags & Y_IS_Q8 == 0 || (p.dim as usize).is_multiple_of(q8::BLOCK))
+    record.flags & X_FORM == 0 && known(p.activation) && can_write(record, p.dim as usize)
 }
 
 /// Whether `activation` is a value of [`Activation`].
@@ -24,7 +21,7 @@ pub(super) fn known(activation: u32) -> bool {
     activation <= Activation::GeluErf as u32
 }
 
-/// Values of a row that stay together: whole int8 blocks.
+/// Values of a row that stay together: whole int8 blocks and tiles.
 const GRAIN: usize = 256;
 
 #[inline(always)]
@@ -33,20 +30,19 @@ unsafe fn gated_activation<S: Simd>(s: S, record: &Record, context: &Context<'_>
     let p = record.params::<ElementParams>();
     let dim = p.dim as usize;
     let groups = dim.div_ceil(GRAIN);
-    let quantizes = record.flags & Y_IS_Q8 != 0;
+    let converts = record.flags & Y_FORM != 0;
     for unit in lane.share(context.count(record) * groups, 1) {
         let (row, from) = (unit / groups, unit % groups * GRAIN);
         let n = GRAIN.min(dim - from);
         let [x, u] = [X, U].map(|slot| context.row(record, slot, row).cast::<f32>().wrapping_add(from));
-        let y = context.row(record, Y, row);
         // SAFETY: the rows are `dim` long and `from + n <= dim`; the scratch is longer than the grain.
         unsafe {
-            if quantizes {
+            if converts {
                 let out = context.scratch(lane.index).cast::<f32>();
                 gate(s, p.activation, x, u, out, n);
-                quantize_part(s, out, y, dim, from, n);
+                write_part(s, record, context, (Y, row), (dim, from, n), out);
             } else {
-                gate(s, p.activation, x, u, y.cast::<f32>().add(from), n);
+                gate(s, p.activation, x, u, context.row(record, Y, row).cast::<f32>().add(from), n);
             }
         }
     }

@@ -4,23 +4,27 @@
 //! some heads of one KV head. For every block of 64 positions the tile's scores, weights and
 //! weighted values are computed while the block is in cache, so its bytes are read once per tile.
 
+mod found;
+mod keys;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod tiled;
 pub(super) mod weights;
 
-use super::convert::quantize_part;
+use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_dtype::DType;
 use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
-use akunu_plan::q8;
-use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::record::{Record, X_FORM, Y_FORM};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
+use akunu_plan::tiles;
+use found::Found;
+use keys::{Ahead, Blocks8, Decoded, Half, Keys, Single};
 use std::ops::Range;
-use tile::{Ahead, Blocks8, Decoded, Half, Keys, Single, TILE, Tile};
+use tile::{TILE, Tile};
 
 pub(super) static ANY: &[LeveledRow] = levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>);
 pub(super) static F32: &[LeveledRow] =
@@ -44,10 +48,10 @@ fn serves_any(record: &Record) -> bool {
     let p = record.params::<AttentionParams>();
     let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return false };
     let d = p.head_dim as usize;
-    record.flags & X_IS_Q8 == 0
-        && (record.flags & Y_IS_Q8 == 0 || d.is_multiple_of(q8::BLOCK))
+    record.flags & X_FORM == 0
+        && (record.flags & Y_FORM == 0 || d.is_multiple_of(tiles::VALUES) && can_write(record, d))
         && dtype.format().side_bytes == 0
-        && Tile::bytes(d) <= SCRATCH_BYTES
+        && Tile::bytes(d) + Found::bytes(p.heads as usize, d) <= SCRATCH_BYTES
 }
 
 fn serves(record: &Record, dtype: DType) -> bool {
@@ -57,7 +61,6 @@ fn serves(record: &Record, dtype: DType) -> bool {
 
 /// How the rows and heads of a record are cut into units.
 struct Cut {
-    rows: usize,
     /// Rows and heads of one tile, at most; `rows * heads <= TILE`.
     tile_rows: usize,
     tile_heads: usize,
@@ -74,7 +77,7 @@ impl Cut {
         let cut = |tile_heads: usize| {
             let tile_rows = (TILE / tile_heads).clamp(1, rows.max(1));
             let (row_tiles, head_tiles) = (rows.div_ceil(tile_rows), group.div_ceil(tile_heads));
-            Cut { rows, tile_rows, tile_heads, row_tiles, head_tiles }
+            Cut { tile_rows, tile_heads, row_tiles, head_tiles }
         };
         // What the busiest worker does: reading keys and values costs about as much as one query.
         let cost = |c: &Cut| {
@@ -92,44 +95,110 @@ impl Cut {
     }
 }
 
+/// Places from which on a row's keys and values are split among the workers.
+const LONG: usize = 512;
+
+/// The places of a row that this worker takes of those it sees: whole blocks. What a row gives does not depend on the
+/// others of its step, so whether it is split does not either.
+fn share(sees: Range<usize>, lane: Lane) -> Range<usize> {
+    let (first, end) = (sees.start / KV_BLOCK, sees.end.div_ceil(KV_BLOCK));
+    let at = |worker: usize| (first + (end - first) * worker / lane.count) * KV_BLOCK;
+    at(lane.index).max(sees.start)..at(lane.index + 1).min(sees.end)
+}
+
 /// `y = softmax(cap(scale * q · Kᵀ) + mask) · V` per head.
 ///
-/// Later rows see more, so units go round the workers instead of in runs.
+/// Rows that see much are split among the workers by place, and what each found is put together at the end. Else
+/// units of rows and heads go round the workers, not in runs, because later rows see more.
 #[inline(always)]
 unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<AttentionParams>();
-    let cut = Cut::new(p, context.count(record), lane.count);
+    let (count, heads, d) = (context.count(record), p.heads as usize, p.head_dim as usize);
+    let long = |row: usize| lane.count > 1 && sees(p, context.row_vars(row)).len() >= LONG;
+    // As many rows at a time as the scratch has room for what is found of them.
+    let most = (SCRATCH_BYTES - Tile::bytes(d)) / Found::bytes(heads, d);
+    for start in (0..count).step_by(most) {
+        let rows = start..count.min(start + most);
+        let any_long = rows.clone().any(long);
+        // SAFETY: the caller's promise; what is found of a round's rows fits. Nobody reads it before all have met, or
+        // writes over it before they have met again.
+        unsafe {
+            units::<S, K>(s, record, context, lane, rows.clone(), any_long);
+            if any_long {
+                context.meet();
+                for unit in lane.share(rows.len() * heads, 1) {
+                    let row = start + unit / heads;
+                    if long(row) {
+                        let found = |worker| Found::of(context, worker, d, unit);
+                        let result = Found::together(s, (0..lane.count).map(found), context.scratch(lane.index), d);
+                        let part = (heads * d, unit % heads * d, d);
+                        write_part(s, record, context, (attention::Y, row), part, result);
+                    }
+                }
+                context.meet();
+            }
+        }
+    }
+}
+
+/// Goes through the units of some rows: all of them where a row is long, else those that are this worker's.
+///
+/// # Safety
+/// As [`super::Kernel`]; what is found of the rows fits the scratch.
+#[inline(always)]
+unsafe fn units<S: Simd, K: Keys>(
+    s: S,
+    record: &Record,
+    context: &Context<'_>,
+    lane: Lane,
+    all: Range<usize>,
+    any_long: bool,
+) {
+    let p = record.params::<AttentionParams>();
+    let cut = Cut::new(p, all.len(), if any_long { 1 } else { lane.count });
     let kv_heads = p.kv_heads as usize;
     let group = (p.heads / p.kv_heads) as usize;
     let units = cut.row_tiles * kv_heads * cut.head_tiles;
     let split = |unit: usize| {
         let (row_tile, rest) = (unit / (kv_heads * cut.head_tiles), unit % (kv_heads * cut.head_tiles));
-        (row_tile, rest / cut.head_tiles, rest % cut.head_tiles)
+        (all.start + row_tile * cut.tile_rows, rest / cut.head_tiles, rest % cut.head_tiles)
     };
-    for unit in (lane.index..units).step_by(lane.count) {
-        let (row_tile, kv_head, head_tile) = split(unit);
+    let (first, step) = if any_long { (0, 1) } else { (lane.index, lane.count) };
+    for unit in (first..units).step_by(step) {
+        let (mut row, kv_head, head_tile) = split(unit);
         let first = kv_head * group + head_tile * cut.tile_heads;
         let heads = cut.tile_heads.min(kv_head * group + group - first);
-        let mut row = row_tile * cut.tile_rows;
-        let end = cut.rows.min(row + cut.tile_rows);
+        let end = all.end.min(row + cut.tile_rows);
         while row < end {
             // Rows of one sequence at a time: only they see the same keys.
             let mut rows = 1;
             while row + rows < end && see_alike(record, context, row, row + rows) {
                 rows += 1;
             }
-            let next = match (row + rows < end, split(unit + lane.count)) {
+            let next = match (row + rows < end, split(unit + step)) {
                 (true, _) => first_keys(record, context, row + rows, kv_head),
-                (_, (tile, kv_head, _)) if unit + lane.count < units => {
-                    first_keys(record, context, tile * cut.tile_rows, kv_head)
-                }
+                (_, (row, kv_head, _)) if unit + step < units => first_keys(record, context, row, kv_head),
                 _ => Ahead::NOTHING,
             };
+            let mine = unit % lane.count == lane.index;
+            let tile = Part { rows: row..row + rows, first, heads, kv_head, mine, from: all.start };
             // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
-            unsafe { attend::<S, K>(s, record, context, lane.index, (row, rows), (first, heads), (kv_head, next)) }
+            unsafe { attend::<S, K>(s, record, context, lane, tile, next) }
             row += rows;
         }
     }
+}
+
+/// What one tile is of: rows of one sequence times heads of one KV head.
+struct Part {
+    rows: Range<usize>,
+    first: usize,
+    heads: usize,
+    kv_head: usize,
+    /// Whether rows that are not split are this worker's.
+    mine: bool,
+    /// The row from which what is found is counted.
+    from: usize,
 }
 
 /// Whether two rows see the same keys: rows of one sequence, and rows of forks that share what an encoder wrote.
@@ -176,36 +245,37 @@ fn sees(p: &AttentionParams, row: RowVars) -> Range<usize> {
     if window == 0 { 0..end } else { position.saturating_sub(reach)..end.min(near) }
 }
 
-/// One tile: rows of one sequence times heads of one KV head.
+/// One tile.
 ///
 /// # Safety
-/// As [`super::Kernel`]; `rows * heads <= TILE`, all of them the record's.
+/// As [`super::Kernel`]; `rows * heads <= TILE`, all of them the record's; what is found of the rows fits the scratch.
 #[inline(always)]
-unsafe fn attend<S: Simd, K: Keys>(
-    s: S,
-    record: &Record,
-    context: &Context<'_>,
-    worker: usize,
-    (row, rows): (usize, usize),
-    (head, heads): (usize, usize),
-    (kv_head, next): (usize, Ahead),
-) {
+unsafe fn attend<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, lane: Lane, part: Part, next: Ahead) {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
+    let Part { ref rows, first, heads, kv_head, mine, from } = part;
+    let row = rows.start;
     let sequence = context.row_vars(row).sequence;
     let kv = context.operand(record, attention::KV);
     let own = record.args[attention::KV].is_none();
     // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`); q rows have `heads * d` values.
-    let mut tile = unsafe { Tile::new(context.scratch(worker), d, rows * heads) };
-    for i in 0..rows {
-        let vars = context.row_vars(row + i);
+    let mut tile = unsafe { Tile::new(context.scratch(lane.index), d, rows.len() * heads) };
+    let mut split = [false; TILE];
+    for (i, row) in rows.clone().enumerate() {
+        let vars = context.row_vars(row);
         let sees = sees(p, vars);
-        let q = context.row(record, attention::Q, row + i).cast::<f32>().cast_const();
+        split[i] = lane.count > 1 && sees.len() >= LONG;
+        let takes = match split[i] {
+            true => share(sees.clone(), lane),
+            false if mine => sees.clone(),
+            false => 0..0,
+        };
+        // What is hidden is in the last block.
+        let hidden = if takes.end == sees.end { vars.hidden_places() } else { 0 };
+        let q = context.row(record, attention::Q, row).cast::<f32>().cast_const();
         for j in 0..heads {
-            // SAFETY: head `head + j` of a q row has `d` values.
-            unsafe {
-                tile.set_query(s, i * heads + j, q.add((head + j) * d), p.scale, sees.clone(), vars.hidden_places())
-            }
+            // SAFETY: head `first + j` of a q row has `d` values.
+            unsafe { tile.set_query(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
         }
     }
     let span = tile.span();
@@ -228,17 +298,18 @@ unsafe fn attend<S: Simd, K: Keys>(
         // `check_texts`), and `ready` has seen that they have all heads.
         unsafe { tile.visit::<S, K>(s, p, keys, values, index * KV_BLOCK, next) }
     }
-    for i in 0..rows {
-        let y = context.row(record, attention::Y, row + i);
+    for (i, row) in rows.clone().enumerate() {
         for j in 0..heads {
-            let at = (head + j) * d;
-            // SAFETY: a y row has all heads of `d` values; as int8 a head is whole blocks.
+            let part = (p.heads as usize * d, (first + j) * d, d);
+            // SAFETY: a y row has all heads of `d` values; in another form than f32 a head is whole blocks. What is found
+            // of a row is one of as many as fit.
             unsafe {
-                let result = tile.result(s, i * heads + j);
-                if record.flags & Y_IS_Q8 != 0 {
-                    quantize_part(s, result, y, p.heads as usize * d, at, d);
-                } else {
-                    std::ptr::copy_nonoverlapping(result, y.cast::<f32>().add(at), d);
+                if split[i] {
+                    let unit = (row - from) * p.heads as usize + first + j;
+                    Found::of(context, lane.index, d, unit).keep(&tile, i * heads + j);
+                } else if mine {
+                    let result = tile.result(s, i * heads + j);
+                    write_part(s, record, context, (attention::Y, row), part, result);
                 }
             }
         }

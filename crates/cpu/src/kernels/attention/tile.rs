@@ -1,5 +1,6 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
+use super::keys::{Ahead, Keys};
 use crate::simd::Simd;
 use crate::simd::math::{exp, soft_cap};
 use akunu_dtype::{DType, Planes};
@@ -9,89 +10,6 @@ use std::ops::Range;
 
 /// Queries of a tile, at most.
 pub(super) const TILE: usize = 16;
-
-/// How keys and values are read.
-pub(super) trait Keys {
-    /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
-    const DIRECT: bool;
-    /// Values `at..at + LANES` of a row.
-    ///
-    /// # Safety
-    /// The row has them.
-    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V;
-}
-
-/// f32 rows.
-pub(super) struct Single;
-/// f16 rows.
-pub(super) struct Half;
-/// Q8_0 rows: blocks of an f16 scale and 32 int8 values.
-pub(super) struct Blocks8;
-/// Any format and any head size: blocks are decoded to f32 rows first.
-pub(super) struct Decoded;
-
-impl Keys for Single {
-    const DIRECT: bool = true;
-    #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
-        // SAFETY: the caller's promise.
-        unsafe { s.load(row.cast::<f32>().add(at)) }
-    }
-}
-
-impl Keys for Half {
-    const DIRECT: bool = true;
-    #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
-        // SAFETY: the caller's promise.
-        unsafe { s.load_f16(row.add(2 * at)) }
-    }
-}
-
-impl Keys for Blocks8 {
-    const DIRECT: bool = true;
-    #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
-        const VALUES: usize = 32;
-        const BYTES: usize = 34;
-        // SAFETY: the caller's promise; lanes divide a block, so a vector lies in one.
-        unsafe {
-            let block = row.add(at / VALUES * BYTES);
-            let scale = s.half(block.cast::<u16>().read_unaligned());
-            s.mul(s.load_i8(block.add(2 + at % VALUES).cast()), s.splat(scale))
-        }
-    }
-}
-
-impl Keys for Decoded {
-    const DIRECT: bool = false;
-    #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
-        // SAFETY: the caller's promise.
-        unsafe { s.load(row.cast::<f32>().add(at)) }
-    }
-}
-
-/// Bytes that will be read soon. Rows of other sequences lie in pages of their own, where no prefetcher expects them.
-#[derive(Clone, Copy)]
-pub(super) struct Ahead {
-    pub at: *const u8,
-    pub bytes: usize,
-}
-
-impl Ahead {
-    pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), bytes: 0 };
-
-    #[inline(always)]
-    pub fn fetch(self) {
-        #[cfg(target_arch = "x86_64")]
-        for line in (0..self.bytes).step_by(64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.at.wrapping_add(line).cast()) };
-        }
-    }
-}
 
 /// One query's place in the softmax.
 #[derive(Clone, Copy)]
@@ -125,7 +43,7 @@ pub(super) struct Tile {
     state: [Query; TILE],
 }
 
-const fn padded(d: usize) -> usize {
+pub(super) const fn padded(d: usize) -> usize {
     d.next_multiple_of(16)
 }
 
@@ -492,6 +410,12 @@ impl Tile {
                 }
             }
         }
+    }
+
+    /// A query's maximum, sum and weighted values so far.
+    pub fn found(&self, index: usize) -> (f32, f32, *const f32) {
+        let query = &self.state[index];
+        (query.max, query.sum, self.results.wrapping_add(index * self.stride))
     }
 
     /// The finished row of a query, `d` values: zeros where it saw nothing.

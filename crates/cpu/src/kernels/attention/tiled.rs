@@ -7,11 +7,11 @@
 //! Queries and keys are kept as two bf16 numbers each, so that scores have 16 bits: an error of a score grows
 //! exponentially in its weight. Weights and values are rounded to bf16 like the operands of any product.
 
-use super::tile::{Blocks8, Half, Keys, Single};
+use super::keys::{Blocks8, Half, Keys, Single};
 use super::{sees, serves};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::LeveledRow;
-use crate::kernels::convert::quantize_part;
+use crate::kernels::convert::write_part;
 use crate::level::Level;
 use crate::pool::Lane;
 use crate::simd::math::soft_cap;
@@ -19,7 +19,7 @@ use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles, round, transpose};
 use crate::simd::{Avx512, Simd};
 use akunu_dtype::DType;
 use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
-use akunu_plan::record::{MAY_ROUND, Record, Y_IS_Q8};
+use akunu_plan::record::{MAY_ROUND, Record};
 use akunu_plan::steps::KV_BLOCK;
 use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;
@@ -91,7 +91,9 @@ unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
     let group = (p.heads / p.kv_heads) as usize;
     let parts = (UNITS * lane.count).div_ceil(kv_heads);
     let rows = count.div_ceil(parts).max(SIDE.div_ceil(group)).min(QUERIES / group);
-    for unit in (lane.index..count.div_ceil(rows) * kv_heads).step_by(lane.count) {
+    let units = count.div_ceil(rows) * kv_heads;
+    // Later rows see more: the longest units first, so that the last ones taken are short.
+    for unit in std::iter::from_fn(|| units.checked_sub(1 + context.take(record))) {
         let (mut row, kv_head) = (unit / kv_heads * rows, unit % kv_heads);
         let end = count.min(row + rows);
         while row < end {
@@ -188,14 +190,9 @@ unsafe fn attend<K: Keys>(
             if q % SIDE == 0 {
                 scratch.finish(q / SIDE, d);
             }
-            let y = context.row(record, attention::Y, row + q / group);
-            let at = (kv_head * group + q % group) * d;
+            let part = (p.heads as usize * d, (kv_head * group + q % group) * d, d);
             let result = scratch.rows[q % SIDE * d..][..d].as_ptr();
-            if record.flags & Y_IS_Q8 != 0 {
-                quantize_part(s, result, y, p.heads as usize * d, at, d);
-            } else {
-                std::ptr::copy_nonoverlapping(result, y.cast::<f32>().add(at), d);
-            }
+            write_part(s, record, context, (attention::Y, row + q / group), part, result);
         }
     }
 }

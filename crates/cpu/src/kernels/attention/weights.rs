@@ -1,6 +1,6 @@
 //! The weights of one attention head, for those who want to know where it looks.
 
-use super::tile::{Decoded, Half, Keys, Single};
+use super::keys::{Decoded, Half, Keys, Single};
 use super::{WIDEST, sees};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{LeveledRow, levels};

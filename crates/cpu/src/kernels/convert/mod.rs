@@ -1,18 +1,25 @@
-//! f32 activations to the int8 blocks of `akunu_plan::q8`.
+//! f32 activations to the forms that products take them in: the int8 blocks of `akunu_plan::q8`, the bf16 tiles of
+//! `akunu_plan::tiles`.
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::pool::Lane;
 use crate::simd::Simd;
-use akunu_plan::op::{ElementParams, OpKind, slots::quantize};
+use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::q8;
-use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
+use akunu_plan::tiles;
 
-pub(super) static QUANTIZE: &[LeveledRow] = levels!("quantize", OpKind::Quantize, serves, body);
+pub(super) static CONVERT: &[LeveledRow] = levels!("convert", OpKind::Convert, serves, body);
 
 fn serves(record: &Record) -> bool {
-    let p = record.params::<ElementParams>();
-    record.flags & (X_IS_Q8 | Y_IS_Q8) == Y_IS_Q8 && (p.dim as usize).is_multiple_of(q8::BLOCK)
+    let dim = record.params::<ElementParams>().dim as usize;
+    record.flags & X_FORM == 0 && record.flags & Y_FORM != 0 && can_write(record, dim)
+}
+
+/// Whether rows of `dim` values have the form of the record's result: int8 rows are whole blocks.
+pub(super) fn can_write(record: &Record, dim: usize) -> bool {
+    record.flags & Y_IS_Q8 == 0 || dim.is_multiple_of(q8::BLOCK)
 }
 
 /// Values that stay together: one cache line of integers.
@@ -24,10 +31,57 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
     let groups = dim.div_ceil(GRAIN);
     for unit in lane.share(context.count(record) * groups, 1) {
         let (row, from) = (unit / groups, unit % groups * GRAIN);
-        let x = context.row(record, quantize::X, row).cast::<f32>().wrapping_add(from);
-        let y = context.row(record, quantize::Y, row);
-        // SAFETY: both rows are `dim` wide, a multiple of the block.
-        unsafe { quantize_part(s, x, y, dim, from, GRAIN.min(dim - from)) }
+        let x = context.row(record, convert::X, row).cast::<f32>().wrapping_add(from);
+        // SAFETY: both rows are `dim` wide.
+        unsafe { write_part(s, record, context, (convert::Y, row), (dim, from, GRAIN.min(dim - from)), x) }
+    }
+}
+
+/// Writes `n` values into the places `from..from + n` of a result's row of `dim`, in the result's form.
+///
+/// # Safety
+/// `x` has `n` values, the row is a row of the result; `from` is a multiple of 32, and `n` too or it ends the row. Int8
+/// rows are whole blocks.
+#[inline(always)]
+pub(super) unsafe fn write_part<S: Simd>(
+    s: S,
+    record: &Record,
+    context: &Context<'_>,
+    (slot, row): (usize, usize),
+    (dim, from, n): (usize, usize, usize),
+    x: *const f32,
+) {
+    // SAFETY: the caller's promise, for each form.
+    unsafe {
+        if record.flags & Y_IS_Q8 != 0 {
+            quantize_part(s, x, context.row(record, slot, row), dim, from, n);
+        } else if record.flags & Y_IS_BF16 != 0 {
+            round_part(s, x, context.operand(record, slot), row, (dim, from, n));
+        } else {
+            std::ptr::copy_nonoverlapping(x, context.row(record, slot, row).cast::<f32>().add(from), n);
+        }
+    }
+}
+
+/// Rounds `n` values into the places `from..from + n` of a row of bf16 tiles, and zeros to the end of its last tile.
+///
+/// # Safety
+/// As [`write_part`]; `y` is the buffer's first byte.
+#[inline(always)]
+unsafe fn round_part<S: Simd>(s: S, x: *const f32, y: *mut u8, row: usize, (dim, from, n): (usize, usize, usize)) {
+    for at in (0..n).step_by(tiles::VALUES) {
+        let to = y.wrapping_add(tiles::offset(row, from + at, dim)).cast::<u16>();
+        let rest = n - at;
+        // SAFETY: 32 values of x, or those that are left and zeros; 64 bytes of the row's tile.
+        unsafe {
+            if rest >= tiles::VALUES {
+                s.round32(x.add(at), to);
+            } else {
+                let mut last = [0.0; tiles::VALUES];
+                std::ptr::copy_nonoverlapping(x.add(at), last.as_mut_ptr(), rest);
+                s.round32(last.as_ptr(), to);
+            }
+        }
     }
 }
 
@@ -36,7 +90,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
 /// # Safety
 /// `x` has `n` values, `y` is a row of `dim`; `from` and `n` are multiples of the block and inside.
 #[inline(always)]
-pub(super) unsafe fn quantize_part<S: Simd>(s: S, x: *const f32, y: *mut u8, dim: usize, from: usize, n: usize) {
+unsafe fn quantize_part<S: Simd>(s: S, x: *const f32, y: *mut u8, dim: usize, from: usize, n: usize) {
     let q = y.wrapping_add(from).cast::<i8>();
     let scales = y.wrapping_add(q8::scales_offset(dim)).cast::<f32>().wrapping_add(from / q8::BLOCK);
     let sums = y.wrapping_add(q8::sums_offset(dim)).cast::<f32>().wrapping_add(from / q8::GROUP);

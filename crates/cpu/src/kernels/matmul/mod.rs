@@ -16,7 +16,7 @@ pub mod table;
 use crate::kernels::KernelRow;
 use akunu_dtype::DType;
 use akunu_plan::op::MatMulParams;
-use akunu_plan::record::{Record, X_IS_Q8};
+use akunu_plan::record::{Record, X_FORM, X_IS_BF16, X_IS_Q8};
 use dots::DotsFn;
 use table::{Act, DOTS};
 
@@ -25,8 +25,8 @@ use table::{Act, DOTS};
 pub struct Inner {
     /// The weight format, or `None` for every format that goes with `act`.
     pub dtype: Option<DType>,
-    /// The form of the activations, or `None` for both.
-    pub act: Option<Act>,
+    /// The form of the activations: bits of `X_FORM`.
+    pub form: u32,
     pub run: InnerFn,
 }
 
@@ -44,10 +44,9 @@ impl Inner {
     /// Whether it multiplies this record's weights with its activations.
     pub fn serves(&self, record: &Record) -> bool {
         let Some(dtype) = DType::from_index(record.params::<MatMulParams>().dtype as u8) else { return false };
-        let act = if record.flags & X_IS_Q8 != 0 { Act::Q8 } else { Act::F32 };
-        self.act.is_none_or(|a| a == act)
+        self.form == record.flags & X_FORM
             && self.dtype.unwrap_or(dtype) == dtype
-            && (act == Act::F32 || dtype.is_quantized())
+            && (self.form != X_IS_Q8 || dtype.is_quantized())
     }
 }
 
@@ -58,13 +57,17 @@ pub const GRAIN: usize = 32;
 /// uses what the machine has even where the dot products do not.
 pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
     let dots = product::PRODUCTS.iter().flat_map(|product| {
-        DOTS.iter().filter(|dots| product.around(dots.level)).map(|dots| KernelRow {
+        DOTS.iter().filter(|dots| product.around(dots.level)).map(move |dots| KernelRow {
             name: format!("{} {} {}", product.name, product.level, dots.name),
             op: product.op,
             level: product.level.max(dots.level),
             serves: product::serves,
             preference: (dots.level, dots.dtype.is_some()),
-            inner: Some(Inner { dtype: dots.dtype, act: Some(dots.act), run: InnerFn::Dots(dots.run) }),
+            inner: Some(Inner {
+                dtype: dots.dtype,
+                form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 },
+                run: InnerFn::Dots(dots.run),
+            }),
             run: product.run,
         })
     });
@@ -86,9 +89,9 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
             name: format!("{name} amx {}", strip.name),
             op,
             level: Level::Amx,
-            serves: amx::serves,
+            serves: product::serves,
             preference: (Level::Amx, strip.dtype.is_some()),
-            inner: Some(Inner { dtype: strip.dtype, act: None, run: InnerFn::Strip(strip.run) }),
+            inner: Some(Inner { dtype: strip.dtype, form: X_IS_BF16, run: InnerFn::Strip(strip.run) }),
             run,
         })
     })

@@ -6,15 +6,14 @@
 use super::dots::{Dots, DotsFn};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::{activate, gate, known};
-use crate::kernels::convert::quantize_part;
+use crate::kernels::convert::{can_write, write_part};
 use crate::kernels::{Kernel, LeveledRow, levels};
 use crate::level::Level;
 use crate::pool::Lane;
 use crate::simd::Simd;
 use crate::simd::math::soft_cap;
 use akunu_plan::op::{MatMulParams, OpKind, slots};
-use akunu_plan::q8;
-use akunu_plan::record::{Record, Y_IS_Q8};
+use akunu_plan::record::{Record, Y_FORM};
 
 /// One form of the product, at one level.
 pub(super) struct Product {
@@ -43,9 +42,8 @@ pub(super) static PRODUCTS: std::sync::LazyLock<Vec<Product>> =
 
 pub(super) fn serves(record: &Record) -> bool {
     let p = record.params::<MatMulParams>();
-    let quantizes = record.flags & Y_IS_Q8 != 0;
     let gated = record.kind() == Some(OpKind::MatMulGated);
-    known(p.activation) && (!quantizes || gated && (p.n as usize).is_multiple_of(q8::BLOCK))
+    known(p.activation) && (record.flags & Y_FORM == 0 || gated && can_write(record, p.n as usize))
 }
 
 /// The largest tile of results: activation rows, and values in all.
@@ -189,7 +187,7 @@ pub(super) unsafe fn finish<S: Simd>(
     }
 }
 
-/// `y = activation(x · Wᵀ) * (x · Uᵀ)`, to f32 or to int8 blocks.
+/// `y = activation(x · Wᵀ) * (x · Uᵀ)`, to f32 or to the form products take.
 #[inline(always)]
 unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     use slots::gated::{U, W, Y};
@@ -197,7 +195,7 @@ unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, la
     let p = record.params::<MatMulParams>();
     let n = p.n as usize;
     let (gates, ups) = (Weights::of(record, context, W, 0), Weights::of(record, context, U, 2));
-    let quantizes = record.flags & Y_IS_Q8 != 0;
+    let converts = record.flags & Y_FORM != 0;
     let share = lane.share(n, record.grain as usize);
     let count = context.count(record);
     let most = tile_cols(count);
@@ -214,12 +212,12 @@ unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, la
                 ups.dots((record, context, run), (m0, rows), (n0, cols), up_tile);
                 for row in 0..rows {
                     let (x, u) = (gate_tile.add(row * cols), up_tile.add(row * cols));
-                    let y = context.row(record, Y, m0 + row);
-                    if quantizes {
+                    if converts {
                         gate(s, p.activation, x, u, x, cols);
-                        quantize_part(s, x, y, n, n0, cols);
+                        write_part(s, record, context, (Y, m0 + row), (n, n0, cols), x);
                     } else {
-                        gate(s, p.activation, x, u, y.cast::<f32>().add(n0), cols);
+                        let y = context.row(record, Y, m0 + row).cast::<f32>();
+                        gate(s, p.activation, x, u, y.add(n0), cols);
                     }
                 }
             }

@@ -87,7 +87,7 @@ macro_rules! table {
             ),)*
         ];
 
-        /// Every way to tiles; the form of the activations does not matter to it.
+        /// Every way to tiles.
         #[cfg(target_arch = "x86_64")]
         pub static STRIPS: &[StripRow] = &[
             StripRow { dtype: Some(DType::F32), name: "F32", run: amx::f32 },

@@ -1,23 +1,22 @@
-//! RMS and layer norms, with the residual add, to f32 or to int8 blocks.
+//! RMS and layer norms, with the residual add, to f32 or to the form products take.
 
-use super::convert::quantize_part;
+use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{NORM_LAYER, NORM_RMS, NormParams, OpKind, slots::norm};
-use akunu_plan::q8;
-use akunu_plan::record::{Record, X_IS_Q8, Y_IS_Q8};
+use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
 pub(super) static NORM: &[LeveledRow] = levels!("norm", OpKind::Norm, serves, body);
 
 fn serves(record: &Record) -> bool {
     let p = record.params::<NormParams>();
     let dim = p.dim as usize;
-    let quantizes = record.flags & Y_IS_Q8 != 0;
-    record.flags & X_IS_Q8 == 0
+    record.flags & X_FORM == 0
         && matches!(p.kind, NORM_RMS | NORM_LAYER)
-        && (!quantizes || dim.is_multiple_of(q8::BLOCK) && dim * 4 <= SCRATCH_BYTES)
+        && can_write(record, dim)
+        && (record.flags & Y_FORM == 0 || dim * 4 <= SCRATCH_BYTES)
 }
 
 /// Values of a row that stay together when a row is split: a cache line of int8 values.
@@ -72,10 +71,9 @@ unsafe fn normalize<S: Simd>(
     let vector = |slot: usize, base: *mut u8| (!record.args[slot].is_none()).then_some(base.cast::<f32>().cast_const());
     let bias = vector(norm::BIAS, context.operand(record, norm::BIAS));
     let residual = vector(norm::RESIDUAL, context.row(record, norm::RESIDUAL, row));
-    let y = context.row(record, norm::Y, row);
-    let quantizes = record.flags & Y_IS_Q8 != 0;
-    // An f32 row, or scratch with the same indices before it is quantized.
-    let out = if quantizes { context.scratch(worker).cast::<f32>() } else { y.cast::<f32>() };
+    let converts = record.flags & Y_FORM != 0;
+    // An f32 row, or scratch with the same indices before it is converted.
+    let out = if converts { context.scratch(worker) } else { context.row(record, norm::Y, row) }.cast::<f32>();
     let (minus_mean, factor, scale) = (s.splat(-mean), s.splat(factor), s.splat(p.scale));
     let mut at = share.start;
     while at < share.end {
@@ -96,9 +94,10 @@ unsafe fn normalize<S: Simd>(
         }
         at += n;
     }
-    if quantizes {
-        // SAFETY: the share was written above; it is whole blocks of a row of `dim`.
-        unsafe { quantize_part(s, out.add(share.start), y, dim, share.start, share.len()) }
+    if converts {
+        let part = (dim, share.start, share.len());
+        // SAFETY: the share was written above; it begins at a multiple of the grain.
+        unsafe { write_part(s, record, context, (norm::Y, row), part, out.add(share.start)) }
     }
 }
 

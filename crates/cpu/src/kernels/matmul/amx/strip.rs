@@ -1,9 +1,9 @@
-//! Weights to bf16 tiles: 32 rows, up to [`DEPTH`] values of each.
+//! Weights to bf16 tiles: 32 rows, up to [`DEPTH`] values of each, as left tiles first, then turned to right ones.
 
 use super::{DEPTH, STRIP};
 use crate::kernels::matmul::avx512::{BLOCKS, PAIR, Weights, low_bits};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs};
-use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, round};
+use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, round, transpose};
 use std::arch::x86_64::*;
 
 /// Part of a matrix: values `k..k + len` of the weight rows of `of`, of which there are up to 32.
@@ -25,6 +25,24 @@ impl Strip<'_> {
     fn at(&self, n: usize, step: usize) -> *mut __m512i {
         let steps = self.len.div_ceil(STEP);
         self.out.wrapping_add((n / SIDE * steps + step) * TILE_BYTES + n % SIDE * 64).cast()
+    }
+}
+
+/// Turns left tiles to right ones.
+///
+/// # Safety
+/// There are so many; the machine has AVX-512.
+#[target_feature(enable = "avx512f")]
+pub unsafe fn turn(tiles: *mut u8, count: usize) {
+    for tile in 0..count {
+        // SAFETY: the 16 rows of a tile.
+        unsafe {
+            let tile = tiles.add(tile * TILE_BYTES).cast::<f32>();
+            let v = transpose(std::array::from_fn(|i| _mm512_load_ps(tile.add(SIDE * i))));
+            for (i, v) in v.into_iter().enumerate() {
+                _mm512_store_ps(tile.add(SIDE * i), v);
+            }
+        }
     }
 }
 

@@ -36,18 +36,37 @@ pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
                 sum = add::<W>(sum, &w.step(&p, k, 1, BLOCKS, &head), &acts(d, 0, k + STEP, BLOCKS));
             }
             if W::VALUES < PAIR {
-                let rest = (d.k - whole) / 32;
-                for half in 0..rest.div_ceil(BLOCKS) {
-                    let head = w.head(&p, whole, rest);
-                    let blocks = (rest - half * BLOCKS).min(BLOCKS);
-                    let step = w.step(&p, whole, half, blocks, &head);
-                    sum = add::<W>(sum, &step, &acts(d, 0, whole + half * STEP, blocks));
-                }
+                // Known numbers of blocks, the usual ones, need no masks.
+                sum = match (d.k - whole) / 32 {
+                    0 => sum,
+                    2 => last(w, d, &p, whole, 2, sum),
+                    4 => last(w, d, &p, whole, 4, sum),
+                    6 => last(w, d, &p, whole, 6, sum),
+                    rest => last(w, d, &p, whole, rest, sum),
+                };
             }
             let exist = low_bits((d.cols - n).min(ROWS)) as u8;
             _mm_mask_storeu_ps(d.out.add(n), exist, chains(sum));
         }
     }
+}
+
+/// Adds the products of the `rest` blocks from value `from` on, fewer than two steps.
+///
+/// # Safety
+/// As [`one`].
+#[inline(always)]
+unsafe fn last<W: Weights>(w: &W, d: &Dots, p: &RowPtrs, from: usize, rest: usize, mut sum: __m512) -> __m512 {
+    for half in 0..rest.div_ceil(BLOCKS) {
+        let blocks = (rest - half * BLOCKS).min(BLOCKS);
+        // SAFETY: blocks that exist.
+        unsafe {
+            let head = w.head(p, from, rest);
+            let step = w.step(p, from, half, blocks, &head);
+            sum = add::<W>(sum, &step, &acts(d, 0, from + half * STEP, blocks));
+        }
+    }
+    sum
 }
 
 /// Asks for the lines of the two steps at value `k` of each row, `ahead` bytes on.

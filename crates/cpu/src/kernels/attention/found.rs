@@ -1,0 +1,70 @@
+//! What a worker found of a query in its share of the keys and values, and how the shares are put together.
+
+use super::tile::{Tile, padded};
+use crate::context::Context;
+use crate::simd::Simd;
+
+/// A query's maximum, sum and weighted values over the places that one worker took. The pointers lead into that worker's
+/// scratch, behind its tile.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    /// `[max, sum]`, padded.
+    state: *mut f32,
+    /// `[stride]`
+    values: *mut f32,
+    stride: usize,
+}
+
+/// f32 values of a query's state: a cache line.
+const STATE: usize = 16;
+
+impl Found {
+    /// Bytes of all heads of a row.
+    pub const fn bytes(heads: usize, d: usize) -> usize {
+        heads * (STATE + padded(d)) * 4
+    }
+
+    /// That of the `unit`-th query of a round, by a worker.
+    pub fn of(context: &Context<'_>, worker: usize, d: usize, unit: usize) -> Self {
+        let state = context.scratch(worker).wrapping_add(Tile::bytes(d) + unit * Self::bytes(1, d)).cast::<f32>();
+        Self { state, values: state.wrapping_add(STATE), stride: padded(d) }
+    }
+
+    /// # Safety
+    /// It lies inside the scratch; query `index` is the tile's.
+    pub unsafe fn keep(self, tile: &Tile, index: usize) {
+        let (max, sum, values) = tile.found(index);
+        // SAFETY: a query's values are `stride` long, in both places.
+        unsafe {
+            *self.state = max;
+            *self.state.add(1) = sum;
+            std::ptr::copy_nonoverlapping(values, self.values, self.stride);
+        }
+    }
+
+    /// The result of a query over the places of all workers: zeros where it saw nothing.
+    ///
+    /// # Safety
+    /// All were kept, and nobody writes to them; `to` has room for `d` values, padded.
+    #[inline(always)]
+    pub unsafe fn together<S: Simd>(
+        s: S,
+        all: impl Iterator<Item = Found> + Clone,
+        to: *mut u8,
+        d: usize,
+    ) -> *const f32 {
+        let to = to.cast::<f32>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            let max = all.clone().map(|f| *f.state).fold(f32::NEG_INFINITY, f32::max);
+            let factor = |f: Found| if *f.state == f32::NEG_INFINITY { 0.0 } else { (*f.state - max).exp() };
+            let sum: f32 = all.clone().map(|f| factor(f) * *f.state.add(1)).sum();
+            let whole = if sum > 0.0 { 1.0 / sum } else { 0.0 };
+            for at in (0..padded(d)).step_by(S::LANES) {
+                let add = |v, f: Found| s.fma(s.splat(factor(f) * whole), s.load(f.values.add(at)), v);
+                s.store(to.add(at), all.clone().fold(s.splat(0.0), add));
+            }
+        }
+        to
+    }
+}

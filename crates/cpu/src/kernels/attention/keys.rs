@@ -1,0 +1,86 @@
+//! How keys and values are read, and what is asked for ahead of reading.
+
+use crate::simd::Simd;
+
+/// How keys and values are read.
+pub(super) trait Keys {
+    /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
+    const DIRECT: bool;
+    /// Values `at..at + LANES` of a row.
+    ///
+    /// # Safety
+    /// The row has them.
+    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V;
+}
+
+/// f32 rows.
+pub(super) struct Single;
+/// f16 rows.
+pub(super) struct Half;
+/// Q8_0 rows: blocks of an f16 scale and 32 int8 values.
+pub(super) struct Blocks8;
+/// Any format and any head size: blocks are decoded to f32 rows first.
+pub(super) struct Decoded;
+
+impl Keys for Single {
+    const DIRECT: bool = true;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load(row.cast::<f32>().add(at)) }
+    }
+}
+
+impl Keys for Half {
+    const DIRECT: bool = true;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load_f16(row.add(2 * at)) }
+    }
+}
+
+impl Keys for Blocks8 {
+    const DIRECT: bool = true;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
+        const VALUES: usize = 32;
+        const BYTES: usize = 34;
+        // SAFETY: the caller's promise; lanes divide a block, so a vector lies in one.
+        unsafe {
+            let block = row.add(at / VALUES * BYTES);
+            let scale = s.half(block.cast::<u16>().read_unaligned());
+            s.mul(s.load_i8(block.add(2 + at % VALUES).cast()), s.splat(scale))
+        }
+    }
+}
+
+impl Keys for Decoded {
+    const DIRECT: bool = false;
+    #[inline(always)]
+    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe { s.load(row.cast::<f32>().add(at)) }
+    }
+}
+
+/// Bytes that will be read soon. Rows of other sequences lie in pages of their own, where no prefetcher expects them.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead {
+    pub at: *const u8,
+    pub bytes: usize,
+}
+
+impl Ahead {
+    pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), bytes: 0 };
+
+    #[inline(always)]
+    pub fn fetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        for line in (0..self.bytes).step_by(64) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch may name any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.at.wrapping_add(line).cast()) };
+        }
+    }
+}
