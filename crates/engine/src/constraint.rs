@@ -2,6 +2,7 @@
 
 use crate::Error;
 use akunu_text::{Matcher, Tokenizer};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 /// Whether a grammar lets the model think first, between `<think>` and `</think>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,8 +26,34 @@ enum Phase {
     Bound,
 }
 
+/// A thread that computes masks while a step runs. It ends with whoever sends to it.
+pub(crate) struct Masks(Sender<(Matcher, SyncSender<Matcher>)>);
+
+impl Masks {
+    pub fn start() -> std::io::Result<Self> {
+        let (sender, jobs) = channel::<(Matcher, SyncSender<Matcher>)>();
+        std::thread::Builder::new().name("masks".into()).spawn(move || {
+            for (mut matcher, back) in jobs {
+                // An error is found again by who asks for the mask; one who is gone wants none.
+                let _ = matcher.allowed();
+                let _ = back.send(matcher);
+            }
+        })?;
+        Ok(Self(sender))
+    }
+}
+
+/// Where a grammar's matcher is.
+enum Place {
+    Here(Box<Matcher>),
+    /// With the thread that computes its mask.
+    Away(Receiver<Matcher>),
+    /// That thread has ended.
+    Gone,
+}
+
 pub(crate) struct Constraint {
-    matcher: Matcher,
+    matcher: Place,
     phase: Phase,
     close: Option<u32>,
     /// The end of the thoughts, where no single token closes them.
@@ -42,20 +69,56 @@ impl Constraint {
             Thinking::MayOpen => id(OPEN).map_or(Phase::Bound, Phase::Beginning),
             Thinking::Open => Phase::Thinking,
         };
-        Self { matcher, phase, close: id(CLOSE), tail: String::new(), words: Vec::new() }
+        Self {
+            matcher: Place::Here(Box::new(matcher)),
+            phase,
+            close: id(CLOSE),
+            tail: String::new(),
+            words: Vec::new(),
+        }
+    }
+
+    /// Has the next mask computed while something else goes on.
+    pub fn look_ahead(&mut self, masks: &Masks) {
+        if matches!(self.phase, Phase::Thinking) {
+            return;
+        }
+        self.matcher = match std::mem::replace(&mut self.matcher, Place::Gone) {
+            Place::Here(matcher) => {
+                let (back, away) = sync_channel(1);
+                match masks.0.send((*matcher, back)) {
+                    Ok(()) => Place::Away(away),
+                    Err(unsent) => Place::Here(Box::new(unsent.0.0)),
+                }
+            }
+            elsewhere => elsewhere,
+        };
+    }
+
+    /// The matcher, back from wherever it was.
+    fn matcher(&mut self) -> Result<&mut Matcher, Error> {
+        if let Place::Away(away) = &self.matcher {
+            self.matcher = away.recv().map_or(Place::Gone, |matcher| Place::Here(Box::new(matcher)));
+        }
+        match &mut self.matcher {
+            Place::Here(matcher) => Ok(matcher),
+            _ => Err(Error::Stopped { why: "its grammar's thread has ended".into() }),
+        }
     }
 
     /// A bit for every token that may come next; `None`: any may.
     pub fn allowed(&mut self) -> Result<Option<&[u32]>, Error> {
         match self.phase {
             Phase::Thinking => Ok(None),
-            Phase::Bound => Ok(Some(self.matcher.allowed()?)),
+            Phase::Bound => Ok(Some(self.matcher()?.allowed()?)),
             Phase::Beginning(open) => {
-                self.words.clear();
-                self.words.extend_from_slice(self.matcher.allowed()?);
-                if let Some(word) = self.words.get_mut(open as usize / 32) {
+                let mut words = std::mem::take(&mut self.words);
+                words.clear();
+                words.extend_from_slice(self.matcher()?.allowed()?);
+                if let Some(word) = words.get_mut(open as usize / 32) {
                     *word |= 1 << (open % 32);
                 }
+                self.words = words;
                 Ok(Some(&self.words))
             }
         }
@@ -75,23 +138,23 @@ impl Constraint {
             }
             _ => {
                 self.phase = Phase::Bound;
-                self.matcher.accept(token)?;
+                self.matcher()?.accept(token)?;
             }
         }
         Ok(())
     }
 
     /// Tokens that must come now; they are accepted.
-    pub fn forced(&mut self) -> Vec<u32> {
+    pub fn forced(&mut self) -> Result<Vec<u32>, Error> {
         match self.phase {
-            Phase::Bound => self.matcher.forced(),
-            _ => Vec::new(),
+            Phase::Bound => Ok(self.matcher()?.forced()),
+            _ => Ok(Vec::new()),
         }
     }
 
     /// Whether nothing more can come.
-    pub fn is_finished(&self) -> bool {
-        matches!(self.phase, Phase::Bound) && self.matcher.is_finished()
+    pub fn is_finished(&mut self) -> bool {
+        matches!(self.phase, Phase::Bound) && self.matcher().is_ok_and(|matcher| matcher.is_finished())
     }
 }
 
@@ -127,5 +190,23 @@ mod tests {
         let mut bound = Constraint::new(matcher(), Thinking::MayOpen, Some(tokenizer));
         assert_eq!(allowed(&mut bound), first);
         assert!(!bound.is_finished());
+    }
+
+    #[test]
+    fn a_mask_computed_elsewhere_is_the_same() {
+        let engine = Engine::embedded(LoadOptions::default()).unwrap();
+        let grammar = Grammar::Regex("[a-z]{3,9} [0-9]+".into());
+        let matcher = || engine.grammars().unwrap().compile(&grammar).unwrap();
+        let masks = Masks::start().unwrap();
+        let mut here = Constraint::new(matcher(), Thinking::Not, engine.tokenizer());
+        let mut away = Constraint::new(matcher(), Thinking::Not, engine.tokenizer());
+        for token in engine.tokenizer().unwrap().encode("little 7", Default::default()).into_iter().skip(1) {
+            away.look_ahead(&masks);
+            away.look_ahead(&masks);
+            assert_eq!(here.allowed().unwrap(), away.allowed().unwrap());
+            away.look_ahead(&masks);
+            let answers = [&mut here, &mut away].map(|c| c.accept(token, "").is_ok().then(|| c.forced().unwrap()));
+            assert_eq!(answers[0], answers[1]);
+        }
     }
 }

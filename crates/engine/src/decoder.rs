@@ -5,7 +5,7 @@ use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::sample::{Sampler, SamplingOptions, log_probabilities};
 use crate::speculate::{Speculator, Tree};
 use crate::stop::StopStrings;
-use crate::{Error, LogProbs, Outputs, Sequence};
+use crate::{Engine, Error, LogProbs, Outputs, Sequence};
 use akunu_plan::DrawVars;
 use akunu_text::{Detokenizer, Tokenizer};
 use std::collections::VecDeque;
@@ -211,6 +211,15 @@ impl Decoder {
         Outputs::Tail(1 + self.drafts.len())
     }
 
+    /// Has what the grammar allows computed while the planned step runs, where that step gives logits.
+    pub fn look_ahead(&mut self, engine: &Engine, outputs: usize) {
+        if let Some(constraint) = self.constraint.as_mut().filter(|_| outputs > 0)
+            && let Some(masks) = engine.masks()
+        {
+            constraint.look_ahead(masks);
+        }
+    }
+
     /// The rows that `plan` chose.
     pub fn rows(&self) -> &[u32] {
         &self.rows
@@ -281,7 +290,7 @@ impl Decoder {
         let Some(constraint) = self.constraint.as_mut().filter(|_| self.finish.is_none()) else { return Ok(()) };
         constraint.accept(token, &text)?;
         // Where log-probabilities are wanted, forced tokens need logits like any other.
-        let forced = if self.options.logprobs.is_none() { constraint.forced() } else { Vec::new() };
+        let forced = if self.options.logprobs.is_none() { constraint.forced()? } else { Vec::new() };
         let finished = constraint.is_finished();
         forced.into_iter().for_each(|token| drop(self.accept(token, None)));
         if finished {

@@ -1,6 +1,7 @@
 //! A loaded model: programs bound to kernels, the KV cache, and the steps that run them.
 
 use crate::blocks::Pools;
+use crate::constraint::Masks;
 use crate::hearing::{self, Hearing};
 use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
 use crate::memory::{Footprint, available_memory};
@@ -72,6 +73,8 @@ pub struct Engine {
     copies: Vec<Copy>,
     /// Made when the first grammar is.
     grammars: OnceLock<Grammars>,
+    /// Where the workers leave a processor free.
+    masks: OnceLock<Option<Masks>>,
 }
 
 fn chunk_of(options: &LoadOptions) -> usize {
@@ -169,6 +172,7 @@ impl Engine {
             context,
             copies: Vec::new(),
             grammars: OnceLock::new(),
+            masks: OnceLock::new(),
         })
     }
 
@@ -198,6 +202,13 @@ impl Engine {
                 Ok(self.grammars.get_or_init(|| made))
             }
         }
+    }
+
+    /// The thread that computes masks while steps run. There is none where the workers need every processor: they would
+    /// wait for it.
+    pub(crate) fn masks(&self) -> Option<&Masks> {
+        let free = || std::thread::available_parallelism().is_ok_and(|all| all.get() > self.cpu.threads());
+        self.masks.get_or_init(|| if free() { Masks::start().ok() } else { None }).as_ref()
     }
 
     /// Positions a sequence can have.

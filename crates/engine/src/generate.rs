@@ -5,7 +5,7 @@ use crate::decoder::Decoder;
 use crate::engine::{BATCH, MAX_CHAIN};
 use crate::sample::{LogProbs, SamplingOptions};
 use crate::speculate::{Draft, Speculation};
-use crate::{Engine, Error, Part, Sequence};
+use crate::{Engine, Error, Outputs, Part, Sequence};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use akunu_text::{Encode, Grammar};
 use std::time::Instant;
@@ -279,6 +279,8 @@ impl Generate<'_> {
         let prompt = self.decoder.reading();
         let most = if prompt { self.engine.chunk() } else { BATCH };
         let outputs = self.decoder.plan(most.min(room), KV_BLOCK - first % KV_BLOCK);
+        let wanted = if let Outputs::Tail(n) = outputs { n } else { 0 };
+        self.decoder.look_ahead(self.engine, wanted);
         let part = Part { sequence: &mut *self.sequence, tokens: self.decoder.rows(), outputs, prompt };
         let begun = Instant::now();
         let (tree, _) = self.decoder.drafts();

@@ -362,6 +362,7 @@ impl Scheduler {
         let mut parts = Vec::with_capacity(self.running.len());
         for job in self.running.iter_mut().filter(|job| job.planned) {
             let Job { sequence, decoder, outputs, .. } = job;
+            decoder.look_ahead(&self.engine, *outputs);
             let prompt = decoder.reading();
             self.draws.extend(decoder.draws(*outputs));
             parts.push(Part { sequence, tokens: decoder.rows(), outputs: Outputs::Tail(*outputs), prompt });

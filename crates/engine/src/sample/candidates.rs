@@ -49,6 +49,33 @@ impl Candidates {
         !self.items.is_empty()
     }
 
+    /// The `k` likeliest tokens that `allowed` has, in order, found in one pass.
+    pub fn likeliest(&mut self, logits: &[f32], allowed: &[u32], k: usize) -> &[Candidate] {
+        self.items.clear();
+        let full = 4 * k.max(32);
+        let mut least = f32::NEG_INFINITY;
+        for (&word, (first, logits)) in allowed.iter().zip((0..).step_by(32).zip(logits.chunks(32))) {
+            let mut left = word;
+            while left != 0 {
+                let i = left.trailing_zeros();
+                left &= left - 1;
+                let Some(&logit) = logits.get(i as usize).filter(|l| **l > least) else { continue };
+                self.items.push((logit, first + i));
+                if self.items.len() == full {
+                    self.items.select_nth_unstable_by(k - 1, order);
+                    self.items.truncate(k);
+                    least = self.items[k - 1].0;
+                }
+            }
+        }
+        if self.items.len() > k {
+            self.items.select_nth_unstable_by(k - 1, order);
+            self.items.truncate(k);
+        }
+        self.items.sort_unstable_by(order);
+        &self.items
+    }
+
     fn peak(&self) -> f32 {
         self.items.iter().fold(f32::NEG_INFINITY, |m, c| m.max(c.0))
     }

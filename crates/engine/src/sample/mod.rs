@@ -208,6 +208,8 @@ impl SamplingOptions {
 /// Chooses tokens from logits; reuses its memory from token to token.
 pub struct Sampler {
     options: SamplingOptions,
+    /// Where no stage needs all candidates.
+    draw: Option<DrawVars>,
     /// Where DRY's breakers are looked up.
     tokenizer: Option<Tokenizer>,
     /// Tokens chosen so far.
@@ -222,6 +224,7 @@ impl Sampler {
     pub fn new(options: SamplingOptions) -> Self {
         Self {
             mu: options.mirostat.map_or(0.0, |m| 2.0 * m.tau),
+            draw: options.on_backend(),
             options,
             tokenizer: None,
             index: 0,
@@ -272,6 +275,15 @@ impl Sampler {
         }
         let o = &self.options;
         let kept = &mut self.candidates;
+        if let (Some(words), Some(draw)) = (allowed, self.draw) {
+            let k = if draw.temperature > 0.0 { draw.top_k as usize } else { 1 };
+            if k > 0 {
+                let likeliest = kept.likeliest(logits, words, k);
+                let draw = DrawVars { index: (self.index - 1) as u32, ..draw };
+                let drawn = if draw.temperature > 0.0 { draw.draw_sorted(likeliest) } else { None };
+                return drawn.or(likeliest.first().map(|c| c.1)).unwrap_or_else(|| first_allowed(words));
+            }
+        }
         if !kept.fill(logits, allowed) {
             // No usable logit: the first token there may be.
             return allowed.map_or(0, first_allowed);

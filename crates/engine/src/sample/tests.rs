@@ -342,6 +342,17 @@ fn the_backend_draws_what_the_host_draws() {
             assert_eq!(DrawVars { index: index as u32, ..draw }.draw(&row), Some(host), "{options:?}");
         }
     }
+    // What a grammar forbids is as if it were impossible.
+    let words: Vec<u32> = (0..94).map(|i| 0x9249_2492u32.rotate_left(i)).collect();
+    let masked: Vec<f32> =
+        (0..3000).map(|i| if words[i / 32] >> (i % 32) & 1 == 1 { row[i] } else { f32::NEG_INFINITY }).collect();
+    for options in [SamplingOptions::default(), SamplingOptions { temperature: 1.2, ..SamplingOptions::default() }] {
+        for index in 0..300 {
+            let sampler = || Sampler::new(options.clone()).starting_at(index);
+            let got = sampler().sample_allowed(&row, &[], Some(&words));
+            assert_eq!(got, sampler().sample(&masked, &[]), "{options:?}");
+        }
+    }
     let greedy = SamplingOptions::default();
     assert_eq!(greedy.on_backend(), Some(DrawVars::default()));
     let on_host = [
