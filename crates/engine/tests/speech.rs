@@ -3,8 +3,9 @@
 #[allow(dead_code)]
 mod support;
 
+use akunu::convert::convert;
 use akunu::{Activations, DType, Engine, Error, LoadOptions, Outputs, Part};
-use akunu_testkit::{Golden, fixtures, golden, relative_error};
+use akunu_testkit::{Golden, TempDir, fixtures, golden, relative_error};
 use std::path::PathBuf;
 use support::*;
 
@@ -99,4 +100,14 @@ fn heads_that_time_words_look_at_all_that_was_heard() {
     for weights in rows.iter().flat_map(|row| row.chunks(heard)) {
         assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-4);
     }
+}
+
+#[test]
+fn a_model_of_speech_is_not_converted_in_part() {
+    let (dir, _) = models().swap_remove(0);
+    let out = TempDir::new();
+    let path = out.join("speech.gguf");
+    let error = convert(&dir, &path, "f16", Default::default(), &mut |_, _| {}).err().unwrap().to_string();
+    assert!(error.contains("not supported: converting a model of speech"), "{error}");
+    assert!(!path.exists());
 }

@@ -63,6 +63,10 @@ pub fn convert(
     }
     let file = ModelFile::open(source)?;
     let model = Model::read(&file)?;
+    // Its tensors are two models', of which only one is listed.
+    if model.encoder.is_some() {
+        return Err(Error::NotSupported { path: source.into(), what: "converting a model of speech".into() });
+    }
     let mut writer = Writer::create(destination, options.overwrite)?;
     let mut outline = None;
     let (tensors, tokenizer) = match file.metadata() {
