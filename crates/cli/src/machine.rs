@@ -74,7 +74,15 @@ pub fn features() -> Vec<&'static str> {
         );
         found.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    {
+        macro_rules! detected {
+            ($($name:tt),*) => { [$(($name, std::arch::is_aarch64_feature_detected!($name))),*] };
+        }
+        let found = detected!("neon", "dotprod", "i8mm", "fp16", "bf16", "sve");
+        found.into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect()
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     Vec::new()
 }
 

@@ -5,11 +5,14 @@ use std::sync::OnceLock;
 /// The environment variable that forces a level.
 pub const LEVEL_VARIABLE: &str = "AKUNU_CPU";
 
-/// A set of instructions kernels are written for. A machine of one level has all lower ones.
+/// A set of instructions kernels are written for. A machine of one level has all lower ones of its
+/// architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// What the compiler's target guarantees.
     Generic,
+    /// Arm's NEON with its dot products of bytes.
+    Neon,
     /// AVX2, FMA, F16C.
     Avx2,
     /// AVX-512 F, BW, VL, DQ and VNNI, and BMI2.
@@ -21,18 +24,25 @@ pub enum Level {
 /// A level that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LevelError {
-    #[error("{LEVEL_VARIABLE}={0} is not a level; choose one of generic, avx2, avx512, amx")]
+    #[error("{LEVEL_VARIABLE}={0} is not a level here; choose one of {list}", list = names())]
     Unknown(String),
     #[error("the level {asked} was asked for, but this machine has only {has}")]
     Missing { asked: Level, has: Level },
 }
 
 impl Level {
-    pub const ALL: [Level; 4] = [Level::Generic, Level::Avx2, Level::Avx512, Level::Amx];
+    /// Those of this architecture, lowest first.
+    #[cfg(target_arch = "x86_64")]
+    pub const ALL: &[Level] = &[Level::Generic, Level::Avx2, Level::Avx512, Level::Amx];
+    #[cfg(target_arch = "aarch64")]
+    pub const ALL: &[Level] = &[Level::Generic, Level::Neon];
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    pub const ALL: &[Level] = &[Level::Generic];
 
     pub fn name(self) -> &'static str {
         match self {
             Level::Generic => "generic",
+            Level::Neon => "neon",
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
             Level::Amx => "amx",
@@ -40,7 +50,7 @@ impl Level {
     }
 
     pub fn from_name(name: &str) -> Option<Level> {
-        Level::ALL.into_iter().find(|l| l.name().eq_ignore_ascii_case(name))
+        Level::ALL.iter().copied().find(|l| l.name().eq_ignore_ascii_case(name))
     }
 
     /// The highest level of this machine. Asks once; later calls are free.
@@ -51,7 +61,7 @@ impl Level {
 
     /// Every level this machine has, lowest first.
     pub fn available() -> impl Iterator<Item = Level> {
-        Level::ALL.into_iter().filter(|&l| l <= Level::detect())
+        Level::ALL.iter().copied().filter(|&l| l <= Level::detect())
     }
 
     /// Whether products of many rows are faster in bf16 than with int8 blocks.
@@ -62,7 +72,7 @@ impl Level {
     /// `self`, if this machine has it.
     pub fn checked(self) -> Result<Level, LevelError> {
         let has = Level::detect();
-        if self <= has { Ok(self) } else { Err(LevelError::Missing { asked: self, has }) }
+        if Level::available().any(|l| l == self) { Ok(self) } else { Err(LevelError::Missing { asked: self, has }) }
     }
 
     /// The level that `AKUNU_CPU` forces, or else the machine's highest.
@@ -104,9 +114,19 @@ fn find() -> Level {
     if has!("avx512bf16") && amx::usable() { Level::Amx } else { Level::Avx512 }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn find() -> Level {
+    if std::arch::is_aarch64_feature_detected!("dotprod") { Level::Neon } else { Level::Generic }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 fn find() -> Level {
     Level::Generic
+}
+
+/// The names of all levels of this architecture.
+fn names() -> String {
+    Level::ALL.iter().map(|level| level.name()).collect::<Vec<_>>().join(", ")
 }
 
 /// The standard library does not know AMX, and tiles need the operating system's permission.
@@ -177,7 +197,7 @@ mod tests {
         for pair in Level::ALL.windows(2) {
             assert!(pair[0] < pair[1]);
         }
-        for level in Level::ALL {
+        for &level in Level::ALL {
             assert_eq!(Level::from_name(level.name()), Some(level));
         }
     }
@@ -190,8 +210,10 @@ mod tests {
 
     #[test]
     fn a_level_above_the_machine_is_an_error() {
-        for level in Level::ALL {
+        for &level in Level::ALL {
             assert_eq!(level.checked().is_ok(), level <= Level::detect());
         }
+        let elsewhere = if cfg!(target_arch = "aarch64") { Level::Avx2 } else { Level::Neon };
+        assert!(elsewhere.checked().is_err());
     }
 }

@@ -15,12 +15,8 @@ pub struct Way {
 
 /// Every level of this machine with one chunking each for 1 and 2 threads, and every chunking at the best.
 pub fn ways() -> Vec<Way> {
-    let levels: Vec<Level> = [Level::Generic, Level::Avx2, Level::Avx512, Level::Amx]
-        .into_iter()
-        .filter(|l| *l <= Level::detect())
-        .collect();
     let mut ways = Vec::new();
-    for &level in &levels {
+    for level in Level::available() {
         ways.push(Way { level, threads: 1, chunk: 256 });
         ways.push(Way { level, threads: 2, chunk: 7 });
     }

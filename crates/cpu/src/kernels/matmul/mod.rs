@@ -10,6 +10,8 @@ pub mod dots;
 #[cfg(test)]
 mod dots_tests;
 pub mod generic;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod product;
 pub mod table;
 

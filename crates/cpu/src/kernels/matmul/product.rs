@@ -24,9 +24,11 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Whether to offer the product around dot products of this level: at their own and above.
+    /// Whether to offer the product around dot products of this level: at their own and above, or at the highest that
+    /// products are written for.
     pub fn around(&self, dots: Level) -> bool {
-        self.level >= dots.min(Level::Avx512)
+        let highest = PRODUCTS.iter().map(|p| p.level).max();
+        self.level >= highest.map_or(dots, |highest| dots.min(highest))
     }
 
     fn of(row: &LeveledRow) -> Self {

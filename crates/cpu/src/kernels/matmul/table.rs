@@ -2,6 +2,8 @@
 
 use super::dots::DotsFn;
 use super::generic;
+#[cfg(target_arch = "aarch64")]
+use super::neon;
 #[cfg(target_arch = "x86_64")]
 use super::{amx, avx2, avx512};
 use crate::level::Level;
@@ -84,6 +86,22 @@ macro_rules! table {
                 Level::Avx512,
                 concat!("dots_", stringify!($dtype), "_q8_avx512"),
                 avx512::q8::<avx512::$kernel>,
+            ),)*
+            #[cfg(target_arch = "aarch64")]
+            row(Some(DType::F32), Act::F32, Level::Neon, "dots_F32_f32_neon", neon::f32),
+            #[cfg(target_arch = "aarch64")]
+            row(Some(DType::F16), Act::F32, Level::Neon, "dots_F16_f32_neon", neon::f16),
+            #[cfg(target_arch = "aarch64")]
+            row(Some(DType::BF16), Act::F32, Level::Neon, "dots_BF16_f32_neon", neon::bf16),
+            #[cfg(target_arch = "aarch64")]
+            row(None, Act::Q8, Level::Neon, "dots_any_q8_neon", neon::q8::<neon::Any<false>>),
+            $(#[cfg(target_arch = "aarch64")]
+            row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::Neon,
+                concat!("dots_", stringify!($dtype), "_q8_neon"),
+                neon::q8::<neon::$kernel>,
             ),)*
         ];
 

@@ -1,0 +1,211 @@
+//! NEON dot products with int8 activations: the shape all formats share.
+//!
+//! Work goes by blocks: 32 values of four weight rows. `sdot` leaves four partial sums per row, and
+//! pairwise additions one lane per row; a register for each of the four chains of `generic` adds those
+//! up. Integer sums are exact, so only the order of the chains matters, and it is the definition's.
+
+mod any;
+mod blocks;
+mod float;
+mod superblocks;
+
+pub use any::Any;
+pub use blocks::{Q4_0, Q4_1, Q8_0};
+pub use float::{bf16, f16, f32};
+pub use superblocks::{Q4K, Q6K};
+
+use super::dots::{Dots, ROWS, RowPtrs, q8_row};
+use std::arch::aarch64::*;
+use std::arch::asm;
+
+/// The formats that `akunu_dtype` unpacks: with one scale per block, and with one per half of it.
+macro_rules! unpacked {
+    (wide $($wide:ident)*, narrow $($narrow:ident)*) => {
+        $(pub type $wide = Any<true>;)*
+        $(pub type $narrow = Any<false>;)*
+    };
+}
+unpacked! {
+    wide Q5_0 Q5_1 Q5K Iq1S Iq2Xxs Iq3Xxs Iq3S Iq4Nl Iq4Xs Mxfp4 Mlx2 Mlx3 Mlx4 Mlx5 Mlx6 Mlx8,
+    narrow Q2K Q3K Iq1M Iq2Xs Iq2S
+}
+
+/// Values of the largest unit whose scales are unpacked together.
+pub const UNIT: usize = 256;
+/// Chains of a sum, as in `generic`.
+const CHAINS: usize = 4;
+/// Activation rows that share an unpacked block.
+const TILE: usize = 4;
+
+/// 32 values of four weight rows.
+#[derive(Clone, Copy)]
+pub struct Block {
+    /// First and second halves, per row.
+    pub q: [(int8x16_t, int8x16_t); ROWS],
+    /// A lane per row; the second entry is for second halves and unused if wide.
+    pub scale: [float32x4_t; 2],
+    pub offset: [float32x4_t; 2],
+}
+
+/// A weight format.
+pub trait Weights {
+    /// One scale per 32 values, not per 16.
+    const WIDE: bool;
+    /// Has offsets.
+    const OFFSETS: bool;
+    /// What is prepared for a unit.
+    type Head;
+
+    /// The format of `d`, if it is this one.
+    fn of(d: &Dots) -> Option<Self>
+    where
+        Self: Sized;
+
+    /// Prepares the unit at value `k`, a multiple of [`UNIT`].
+    ///
+    /// # Safety
+    /// The caller has the NEON level; `blocks` whole blocks from value `k` lie within the rows.
+    unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Self::Head;
+
+    /// Block `i` of the unit at `k`.
+    ///
+    /// # Safety
+    /// The caller has the NEON level; the block lies within the rows; `head` is that of the rows at
+    /// `k`, the last that was made.
+    unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, head: &Self::Head) -> Block;
+}
+
+/// The kernel of a format.
+///
+/// # Safety
+/// As [`Dots`] promises; the machine has the dot-product instructions.
+#[target_feature(enable = "neon,dotprod")]
+pub unsafe fn q8<W: Weights>(d: &Dots) {
+    let Some(w) = W::of(d) else { return };
+    let mut m = 0;
+    while m < d.rows {
+        // SAFETY: the same contract; rows of the tile.
+        unsafe {
+            if d.rows - m >= TILE {
+                rows::<W, TILE>(&w, d, m);
+                m += TILE;
+            } else {
+                rows::<W, 1>(&w, d, m);
+                m += 1;
+            }
+        }
+    }
+}
+
+/// Products of activation rows `m..m + M` with every weight row.
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn rows<W: Weights, const M: usize>(w: &W, d: &Dots, m: usize) {
+    // SAFETY: blocks stay within the rows, results within the tile.
+    unsafe {
+        let x: [_; M] = std::array::from_fn(|i| q8_row(d, m + i));
+        for n in (0..d.cols).step_by(ROWS) {
+            let p = RowPtrs::new(d, n);
+            let mut sums = [[vdupq_n_f32(0.0); CHAINS]; M];
+            for k in (0..d.k).step_by(UNIT) {
+                let blocks = (UNIT / 32).min((d.k - k) / 32);
+                let head = w.head(&p, k, blocks);
+                for i in (0..blocks).step_by(CHAINS) {
+                    for chain in 0..CHAINS.min(blocks - i) {
+                        let block = w.block(&p, k, i + chain, &head);
+                        for (sum, x) in sums.iter_mut().zip(x) {
+                            sum[chain] = add::<W>(sum[chain], &block, x, k / 32 + i + chain);
+                        }
+                    }
+                }
+            }
+            for (i, sum) in sums.into_iter().enumerate() {
+                let mut out = [0.0; ROWS];
+                vst1q_f32(out.as_mut_ptr(), vaddq_f32(vaddq_f32(sum[0], sum[1]), vaddq_f32(sum[2], sum[3])));
+                for (n, out) in (n..d.cols).zip(out) {
+                    *d.out.add((m + i) * d.out_stride + n) = out;
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of a block, which is the activation row's block `b`.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn add<W: Weights>(
+    sum: float32x4_t,
+    w: &Block,
+    x: (*const u8, *const f32, *const f32),
+    b: usize,
+) -> float32x4_t {
+    // SAFETY: a block of the activation row.
+    let (low, high, scale, sums) = unsafe {
+        let q = x.0.add(32 * b).cast();
+        (vld1q_s8(q), vld1q_s8(q.add(16)), *x.1.add(b), [*x.2.add(2 * b), *x.2.add(2 * b + 1)])
+    };
+    let zero = vdupq_n_s32(0);
+    let step = |sum, v, w_scale| vfmaq_f32(sum, vcvtq_f32_s32(v), vmulq_n_f32(w_scale, scale));
+    if W::WIDE {
+        let v = lanes(w.q.map(|q| sdot(sdot(zero, q.0, low), q.1, high)));
+        let sum = step(sum, v, w.scale[0]);
+        return if W::OFFSETS { vfmaq_n_f32(sum, w.offset[0], sums[0] + sums[1]) } else { sum };
+    }
+    let sum = step(sum, lanes(w.q.map(|q| sdot(zero, q.0, low))), w.scale[0]);
+    let sum = step(sum, lanes(w.q.map(|q| sdot(zero, q.1, high))), w.scale[1]);
+    if !W::OFFSETS {
+        return sum;
+    }
+    vfmaq_n_f32(vfmaq_n_f32(sum, w.offset[0], sums[0]), w.offset[1], sums[1])
+}
+
+/// Adds up the lanes of four registers, one lane each.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+fn lanes(v: [int32x4_t; ROWS]) -> int32x4_t {
+    vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]))
+}
+
+/// Adds the products of 16 pairs, by fours. The intrinsic is not stable.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+fn sdot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+    let mut sum = sum;
+    // SAFETY: the caller has the instruction; registers only.
+    unsafe {
+        asm!(
+            "sdot {sum:v}.4s, {a:v}.16b, {b:v}.16b",
+            sum = inout(vreg) sum,
+            a = in(vreg) a,
+            b = in(vreg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
+}
+
+/// Four f16 numbers by their bits. The type of the intrinsic is not stable.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+fn from_f16(bits: uint16x4_t) -> float32x4_t {
+    let out: float32x4_t;
+    // SAFETY: every machine has the instruction; registers only.
+    unsafe {
+        asm!(
+            "fcvtl {out:v}.4s, {bits:v}.4h",
+            out = lateout(vreg) out,
+            bits = in(vreg) bits,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    out
+}
+
+/// The f16 of each row at its pointer.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn f16s(p: [*const u8; ROWS]) -> float32x4_t {
+    // SAFETY: the caller's blocks have these numbers.
+    let bits = p.map(|p| unsafe { p.cast::<u16>().read_unaligned() });
+    // SAFETY: the load is the array.
+    from_f16(unsafe { vld1_u16(bits.as_ptr()) })
+}
