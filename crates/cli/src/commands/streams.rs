@@ -102,6 +102,7 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
         "while_reading": {
             "gap_median_s": gap(&|r| &r.disturbed.gaps, 0.5),
             "gap_p99_s": gap(&|r| &r.disturbed.gaps_while_reading, 0.99),
+            "gaps": rounds.iter().map(|r| r.disturbed.gaps_while_reading.len()).sum::<usize>(),
             "p99_by_median": stall,
             "p99_by_median_by_round": rounds.iter().map(Round::stall).collect::<Vec<_>>(),
         },
