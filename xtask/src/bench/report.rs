@@ -47,7 +47,7 @@ pub fn save(name: &str, table: &str, rounds: Vec<Value>) -> anyhow::Result<()> {
     let folder = crate::root().join("bench/runs").join(format!("{}-{}", machine::date(), machine::slug()));
     fs::create_dir_all(&folder)?;
     let all = json!({ "processor": machine::processor(), "date": machine::date(), "rounds": rounds });
-    fs::write(folder.join(format!("{name}.json")), format!("{all:#}\n"))?;
+    fs::write(folder.join(format!("{name}.json")), format!("{all}\n"))?;
     fs::write(folder.join(format!("{name}.md")), table)?;
     println!("written to {}", folder.join(name).display());
     Ok(())
