@@ -64,7 +64,7 @@ fn shape(op: &Op, rows: usize) -> String {
     }
 }
 
-/// Weight or KV format, and `× q8` where it meets int8 activations.
+/// Weight or KV format, and `× q8` or `× bf16` where it meets activations in that form.
 fn dtype(program: &Program, op: &Op) -> String {
     let mut parts: Vec<String> = Vec::new();
     for arg in op.args {
@@ -80,11 +80,18 @@ fn dtype(program: &Program, op: &Op) -> String {
     {
         parts.extend(DType::from_index(kv.dtype as u8).map(|d| format!("KV {d}")));
     }
-    let int8 = op.args.iter().any(|a| matches!(a, Arg::Buffer(id) if program.buffer(*id).store == Store::Q8));
-    match (parts.is_empty(), int8) {
-        (true, false) => "F32".to_owned(),
-        (true, true) => "F32 → q8".to_owned(),
-        (false, true) if matches!(op.params, Params::MatMul(_)) => format!("{} × q8", parts.join(" ")),
+    let form = |arg: &Arg| match arg {
+        Arg::Buffer(id) => match program.buffer(*id).store {
+            Store::F32 => None,
+            Store::Q8 => Some("q8"),
+            Store::Bf16 => Some("bf16"),
+        },
+        _ => None,
+    };
+    match (parts.is_empty(), op.args.iter().find_map(form)) {
+        (true, None) => "F32".to_owned(),
+        (true, Some(form)) => format!("F32 → {form}"),
+        (false, Some(form)) if matches!(op.params, Params::MatMul(_)) => format!("{} × {form}", parts.join(" ")),
         (false, _) => parts.join(" "),
     }
 }

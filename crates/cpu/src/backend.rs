@@ -7,11 +7,12 @@ use crate::level::{Level, LevelError};
 use crate::memory::{Memory, MemoryError};
 use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
+use crate::simd::prefetch;
 use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::Params;
-use akunu_plan::program::{Arg, Op, Program, Store};
-use akunu_plan::record::{BARRIER, MAY_ROUND, Record, Region, encode_params, form_flag, per_flag};
+use akunu_plan::program::{Arg, Op, Program};
+use akunu_plan::record::{BARRIER, Record, Region, encode_params, flags};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -198,12 +199,7 @@ fn read_through(bytes: &[u8]) -> u64 {
     let mut sum = 0_u64;
     for page in bytes.chunks(4096) {
         for line in page.chunks(64) {
-            #[cfg(target_arch = "x86_64")]
-            {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                // SAFETY: a prefetch may name any address.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().wrapping_add(4096).cast()) };
-            }
+            prefetch(line.as_ptr().wrapping_add(4096));
             sum = sum.wrapping_add(u64::from(line[0]));
         }
     }
@@ -213,17 +209,8 @@ fn read_through(bytes: &[u8]) -> u64 {
 /// What kernels are chosen by, as the part of a record that is known before it is written.
 fn describe(program: &Program, op: &Op) -> Record {
     let rows = program.capacity(op.per) as u32;
-    let (params, flags) = (encode_params(&op.params), per_flag(op.per));
-    let mut record = Record { op: op.kind as u32, rows, params, flags, ..Record::zeroed() };
-    if program.activations == Store::Bf16 {
-        record.flags |= MAY_ROUND;
-    }
-    for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
-        if let Arg::Buffer(id) = arg {
-            record.flags |= form_flag(program.buffer(*id).store, slot.used);
-        }
-    }
-    record
+    let (params, flags) = (encode_params(&op.params), flags(program, op));
+    Record { op: op.kind as u32, rows, params, flags, ..Record::zeroed() }
 }
 
 /// The op in words, with the formats and shapes no kernel serves.

@@ -1,8 +1,8 @@
 //! `bind`: a program and a backend's choice of kernels to the flat array of records.
 
 use crate::op::{Holds, MAX_SLOTS, Use};
-use crate::program::{Arg, Op, Program, Store};
-use crate::record::{Addr, BARRIER, MAY_ROUND, Record, Region, encode_params, form_flag, per_flag};
+use crate::program::{Arg, Op, Program};
+use crate::record::{Addr, BARRIER, Record, Region, encode_params, flags};
 
 /// A backend's choice for one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,10 +65,6 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     let mut args = [Addr::NONE; MAX_SLOTS];
     let mut strides = [0; MAX_SLOTS];
     let mut planes = [Addr::NONE; 4];
-    let mut flags = per_flag(op.per);
-    if program.activations == Store::Bf16 {
-        flags |= MAY_ROUND;
-    }
     let mut weights = 0;
     for (slot, arg) in op.args.iter().enumerate() {
         match *arg {
@@ -77,7 +73,6 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
                 let buffer = program.buffer(id);
                 args[slot] = Addr::new(Region::ARENA, buffer.offset);
                 strides[slot] = buffer.stride() as u32;
-                flags |= form_flag(buffer.store, op.kind.spec().slots[slot].used);
             }
             Arg::Weight(id) => {
                 let weight = program.weight(id);
@@ -93,7 +88,7 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     Record {
         kernel: choice.kernel,
         op: op.kind as u32,
-        flags,
+        flags: flags(program, op),
         after: 0,
         units: choice.units,
         grain: choice.grain,

@@ -4,7 +4,7 @@
 //! must wait for. It holds no pointer, so it serializes as it is.
 
 use crate::op::{MAX_SLOTS, OpKind, Params, Per, Use};
-use crate::program::Store;
+use crate::program::{Arg, Op, Program, Store};
 use bytemuck::{Pod, Zeroable};
 
 /// A memory region, resolved to a base address by the backend.
@@ -141,12 +141,26 @@ impl Record {
 }
 
 /// The flag of what an op's rows are.
-pub fn per_flag(per: Per) -> u32 {
+fn per_flag(per: Per) -> u32 {
     match per {
         Per::Row => 0,
         Per::Output => PER_OUTPUT,
         Per::Frame => PER_FRAME,
     }
+}
+
+/// The flags that are known before kernels are chosen: what an op's rows are, and which forms it meets.
+pub fn flags(program: &Program, op: &Op) -> u32 {
+    let mut flags = per_flag(op.per);
+    if program.activations == Store::Bf16 {
+        flags |= MAY_ROUND;
+    }
+    for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
+        if let Arg::Buffer(id) = arg {
+            flags |= form_flag(program.buffer(*id).store, slot.used);
+        }
+    }
+    flags
 }
 
 /// The flag of the form an activation operand has.

@@ -27,6 +27,18 @@ pub struct GroupSums {
     pub high: i32,
 }
 
+/// Asks for a cache line before it is needed; any address will do.
+#[inline(always)]
+pub fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch may name any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
 /// A level's vector of `LANES` f32 values.
 pub trait Simd: Copy {
     type V: Copy;

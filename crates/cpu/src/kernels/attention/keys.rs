@@ -1,6 +1,6 @@
 //! How keys and values are read, and what is asked for ahead of reading.
 
-use crate::simd::Simd;
+use crate::simd::{Simd, prefetch};
 
 /// How keys and values are read.
 pub(super) trait Keys {
@@ -76,11 +76,8 @@ impl Ahead {
 
     #[inline(always)]
     pub fn fetch(self) {
-        #[cfg(target_arch = "x86_64")]
         for line in (0..self.bytes).step_by(64) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.at.wrapping_add(line).cast()) };
+            prefetch(self.at.wrapping_add(line));
         }
     }
 }

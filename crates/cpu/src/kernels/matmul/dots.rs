@@ -6,6 +6,7 @@
 
 use akunu_dtype::{DType, Format, GROUP, MAX_BLOCK, Planes, Unpacked};
 use akunu_plan::q8;
+use std::cell::UnsafeCell;
 
 /// A tile of dot products: `out[m][n] = x[m] · w[n]` for `m < rows`, `n < cols`.
 ///
@@ -31,6 +32,17 @@ pub struct Dots {
     pub out_stride: usize,
     /// Row of `akunu_dtype::FORMATS`, for kernels that serve every format.
     pub dtype: u8,
+}
+
+/// Weights are asked for at most this many bytes ahead.
+const AHEAD: usize = 16 << 10;
+
+impl Dots {
+    /// How many bytes ahead of the loads weights are asked for: as many as the rows that are walked together take, which is
+    /// where the walk goes next.
+    pub fn ahead(&self) -> usize {
+        (ROWS * self.w_stride).min(AHEAD)
+    }
 }
 
 /// Fills a tile. Unsafe because of the pointers in [`Dots`] and because the kernel may use
@@ -116,7 +128,7 @@ pub unsafe fn q8_row(d: &Dots, m: usize) -> (*const u8, *const f32, *const f32) 
 ///
 /// # Safety
 /// The blocks are whole blocks of `f` and lie within the rows.
-pub unsafe fn unpack(f: &Format, rows: &RowPtrs, k: usize, blocks: usize, out: &mut [Unpacked; ROWS]) {
+unsafe fn unpack(f: &Format, rows: &RowPtrs, k: usize, blocks: usize, out: &mut [Unpacked; ROWS]) {
     let Some(unpack) = f.unpack else { return };
     let first = k / f.block;
     for (row, out) in out.iter_mut().enumerate() {
@@ -143,5 +155,35 @@ pub unsafe fn unpack(f: &Format, rows: &RowPtrs, k: usize, blocks: usize, out: &
         }
         out.scale[2 * blocks..].fill(0.0);
         out.offset[2 * blocks..].fill(0.0);
+    }
+}
+
+/// Weights of a format that has no kernel of its own, unpacked by `akunu_dtype` as a kernel goes.
+pub struct Unpacking {
+    format: &'static Format,
+    /// What was unpacked last.
+    rows: UnsafeCell<[Unpacked; ROWS]>,
+}
+
+impl Unpacking {
+    pub fn of(d: &Dots) -> Option<Self> {
+        let format = DType::from_index(d.dtype)?.format();
+        Some(Self { format, rows: UnsafeCell::new(std::array::from_fn(|_| Unpacked::default())) })
+    }
+
+    /// # Safety
+    /// As [`unpack`]; nothing refers to what was unpacked before.
+    pub unsafe fn unpack(&self, rows: &RowPtrs, k: usize, blocks: usize) {
+        // SAFETY: the same contract; the cell is not shared between threads.
+        unsafe { unpack(self.format, rows, k, blocks, &mut *self.rows.get()) }
+    }
+
+    /// What was unpacked last.
+    ///
+    /// # Safety
+    /// Nothing is unpacked while the reference lives.
+    pub unsafe fn rows(&self) -> &[Unpacked; ROWS] {
+        // SAFETY: the same contract.
+        unsafe { &*self.rows.get() }
     }
 }

@@ -2,17 +2,12 @@
 //! products are those of the formats with kernels of their own.
 
 use super::{Kind, Step, Weights, pieces};
-use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, unpack};
-use akunu_dtype::{DType, Format, Unpacked};
+use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, Unpacking};
+use akunu_dtype::Unpacked;
 use std::arch::x86_64::*;
-use std::cell::UnsafeCell;
 
 /// A quantized format without a kernel of its own; one scale per 16 values.
-pub struct Any {
-    format: &'static Format,
-    /// What the last `head` unpacked.
-    rows: UnsafeCell<[Unpacked; ROWS]>,
-}
+pub struct Any(Unpacking);
 
 impl Weights for Any {
     const VALUES: usize = 32;
@@ -25,20 +20,19 @@ impl Weights for Any {
     type Head = ();
 
     fn of(d: &Dots) -> Option<Self> {
-        let format = DType::from_index(d.dtype)?.format();
-        Some(Self { format, rows: UnsafeCell::new(std::array::from_fn(|_| Unpacked::default())) })
+        Unpacking::of(d).map(Self)
     }
 
     #[inline(always)]
     unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) {
         // SAFETY: the same contract; nothing else refers to what was unpacked before.
-        unsafe { unpack(self.format, rows, k, blocks, &mut *self.rows.get()) }
+        unsafe { self.0.unpack(rows, k, blocks) }
     }
 
     #[inline(always)]
     unsafe fn step(&self, _: &RowPtrs, _: usize, i: usize, _: usize, _: &()) -> Step {
         // SAFETY: the caller has the AVX2 level; nothing is being unpacked.
-        unsafe { load(&*self.rows.get(), i) }
+        unsafe { load(self.0.rows(), i) }
     }
 }
 

@@ -2,11 +2,8 @@
 
 use super::{BLOCKS, FEW, Kind, STEP, STEPS, Step, UNIT, Weights, add_transposed, two};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::simd;
 use std::arch::x86_64::*;
-
-/// Weights are asked for as long before they are read as four rows take, which is where the walk
-/// over them goes next; at most this many bytes ahead.
-const AHEAD: usize = 16 << 10;
 
 /// 64 activations and what belongs to them.
 struct Acts {
@@ -40,7 +37,7 @@ pub unsafe fn few<W: Weights>(w: &W, d: &Dots) {
 /// The caller has the AVX2 level; as `Dots` promises.
 #[inline(always)]
 unsafe fn walk<W: Weights, const R: usize>(w: &W, d: &Dots, rows: usize) {
-    let ahead = (ROWS * d.w_stride).min(AHEAD);
+    let ahead = d.ahead();
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
         for n in (0..d.cols).step_by(ROWS) {
@@ -80,9 +77,7 @@ unsafe fn walk<W: Weights, const R: usize>(w: &W, d: &Dots, rows: usize) {
 fn prefetch<W: Weights>(rows: &RowPtrs, unit: usize, ahead: usize) {
     for p in rows.data {
         for line in 0..W::UNIT_BYTES.div_ceil(64) {
-            let at = p.wrapping_add(unit * W::UNIT_BYTES + ahead + 64 * line);
-            // SAFETY: a prefetch may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+            simd::prefetch(p.wrapping_add(unit * W::UNIT_BYTES + ahead + 64 * line));
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::generic::planes;
+use crate::simd::prefetch;
 use akunu_dtype::{DType, Format};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -20,8 +21,6 @@ const COLS: usize = 16;
 const TILE: usize = 32;
 /// Weight rows in the innermost loop.
 const INNER: usize = 2;
-/// Weights are asked for as long before they are read as the rows that are walked together take; at most this many bytes ahead.
-const AHEAD: usize = 16 << 10;
 
 /// 16 numbers.
 type Lanes = [__m256; 2];
@@ -178,10 +177,10 @@ unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: 
         };
         let line = 64 / F::BYTES;
         let whole = d.k / line * line;
-        let ahead = (w.len() * d.w_stride).min(AHEAD);
+        let ahead = d.ahead();
         for k in (0..whole).step_by(line) {
             for w in w {
-                _mm_prefetch::<_MM_HINT_T0>(w.wrapping_add(k * F::BYTES + ahead).cast());
+                prefetch(w.wrapping_add(k * F::BYTES + ahead));
             }
             for k in (k..k + line).step_by(16) {
                 add(k, 16);

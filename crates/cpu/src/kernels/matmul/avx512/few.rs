@@ -6,7 +6,7 @@
 //! across lanes. They are spread once for all weight rows, a panel at a time: as many values as
 //! stay in the first-level cache for that many activation rows.
 
-use super::one::{AHEAD, acts, chains, prefetch};
+use super::one::{acts, chains, prefetch};
 use super::{BLOCKS, FEW, PAIR, STEP, Step, Weights, low_bits, transposed};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs};
 use std::arch::x86_64::*;
@@ -44,7 +44,7 @@ pub unsafe fn few<W: Weights>(w: &W, d: &Dots) {
     // Whole pairs of steps.
     let panel = SPREAD / d.rows / 2 * PAIR;
     // What is next in the walk over the weights: the next panel, or the next rows if there is one.
-    let ahead = if panel < d.k { panel / STEP * W::STEP_BYTES } else { (ROWS * d.w_stride).min(AHEAD) };
+    let ahead = if panel < d.k { panel / STEP * W::STEP_BYTES } else { d.ahead() };
     for n0 in (0..d.cols).step_by(COLS) {
         let cols = COLS.min(d.cols - n0);
         // SAFETY: steps stay within the rows, results within the tile; what is read of the scratch

@@ -2,11 +2,8 @@
 
 use super::{BLOCKS, PAIR, STEP, Step, Weights, add_transposed, low_bits};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::simd;
 use std::arch::x86_64::*;
-
-/// Weights are asked for as long before they are read as four rows take, which is where the walk
-/// over them goes next; at most this many bytes ahead.
-pub const AHEAD: usize = 16 << 10;
 
 /// 128 activations and what belongs to them.
 pub struct Acts {
@@ -22,7 +19,7 @@ pub struct Acts {
 /// As `Dots` promises, with `d.rows == 1`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
-    let ahead = (ROWS * d.w_stride).min(AHEAD);
+    let ahead = d.ahead();
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
         for n in (0..d.cols).step_by(ROWS) {
@@ -74,9 +71,7 @@ unsafe fn last<W: Weights>(w: &W, d: &Dots, p: &RowPtrs, from: usize, rest: usiz
 pub fn prefetch<W: Weights>(rows: &RowPtrs, k: usize, ahead: usize) {
     for p in rows.data {
         for line in 0..(2 * W::STEP_BYTES).div_ceil(64) {
-            let at = p.wrapping_add(k / STEP * W::STEP_BYTES + ahead + 64 * line);
-            // SAFETY: a prefetch may name any address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+            simd::prefetch(p.wrapping_add(k / STEP * W::STEP_BYTES + ahead + 64 * line));
         }
     }
 }

@@ -1,17 +1,12 @@
 //! Every quantized format: the weights are unpacked by `akunu_dtype`, 256 values at a time.
 
 use super::{Block, Weights};
-use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, unpack};
-use akunu_dtype::{DType, Format, Unpacked};
+use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, Unpacking};
+use akunu_dtype::Unpacked;
 use std::arch::aarch64::*;
-use std::cell::UnsafeCell;
 
 /// A quantized format without a kernel of its own.
-pub struct Any<const WIDE: bool> {
-    format: &'static Format,
-    /// What the last `head` unpacked.
-    rows: UnsafeCell<[Unpacked; ROWS]>,
-}
+pub struct Any<const WIDE: bool>(Unpacking);
 
 impl<const WIDE: bool> Weights for Any<WIDE> {
     const WIDE: bool = WIDE;
@@ -19,20 +14,19 @@ impl<const WIDE: bool> Weights for Any<WIDE> {
     type Head = ();
 
     fn of(d: &Dots) -> Option<Self> {
-        let format = DType::from_index(d.dtype)?.format();
-        Some(Self { format, rows: UnsafeCell::new(std::array::from_fn(|_| Unpacked::default())) })
+        Unpacking::of(d).map(Self)
     }
 
     #[inline(always)]
     unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) {
         // SAFETY: the same contract; nothing else refers to what was unpacked before.
-        unsafe { unpack(self.format, rows, k, blocks, &mut *self.rows.get()) }
+        unsafe { self.0.unpack(rows, k, blocks) }
     }
 
     #[inline(always)]
     unsafe fn block(&self, _: &RowPtrs, _: usize, i: usize, _: &()) -> Block {
         // SAFETY: the caller has the NEON level; nothing is being unpacked.
-        unsafe { load(&*self.rows.get(), i) }
+        unsafe { load(self.0.rows(), i) }
     }
 }
 
