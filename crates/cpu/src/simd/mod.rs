@@ -39,6 +39,14 @@ pub fn prefetch(at: *const u8) {
     let _ = at;
 }
 
+/// Asks for a cache line that is needed later, into the second-level cache.
+#[inline(always)]
+#[cfg(target_arch = "x86_64")]
+pub fn prefetch_far(at: *const u8) {
+    // SAFETY: a prefetch may name any address.
+    unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast()) }
+}
+
 /// A level's vector of `LANES` f32 values.
 pub trait Simd: Copy {
     type V: Copy;

@@ -4,7 +4,7 @@
 //! pieces make the two registers of a step. Q4_0, Q5_0 and Q8_0 keep their integers unsigned, and
 //! the bias (8, 16, 128) comes off the activations' side.
 
-use super::{Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, pieces};
+use super::{BlockFn, Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, pieces};
 use crate::kernels::matmul::dots::{Dots, RowPtrs};
 use std::arch::x86_64::*;
 
@@ -21,15 +21,35 @@ pub(super) const IQ4_LEVELS: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 1
 /// Twice the 4-bit floats, plus 12.
 const FLOAT4_LEVELS: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0];
 
-/// A format by the integers of a row's four blocks and the scales and offsets of four rows.
+/// A format by the integers of four blocks a stride apart, the scales and offsets of four rows' four blocks, and those in
+/// the first word of 16 blocks.
 macro_rules! blocks {
-    ($name:ty: bytes $bytes:expr, bias $bias:expr, offsets $offsets:expr, $integers:expr, $scales:expr) => {
+    ($name:ty: bytes $bytes:expr, bias $bias:expr, offsets $offsets:expr, $integers:expr, $scales:expr, $first:expr) => {
         impl Weights for $name {
             const VALUES: usize = 32;
             const WIDE: bool = true;
             const OFFSETS: bool = $offsets;
             const BIAS: u8 = $bias;
             const STEP_BYTES: usize = 4 * $bytes;
+            const BLOCK: Option<BlockFn> = Some({
+                #[inline]
+                #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+                unsafe fn block(p: *const u8, stride: usize) -> Step {
+                    let far = 4 * stride;
+                    // SAFETY: the caller's blocks.
+                    unsafe {
+                        let q = [
+                            $integers(p, far, 4),
+                            $integers(p.add(stride), far, 4),
+                            $integers(p.add(2 * stride), far, 4),
+                            $integers(p.add(3 * stride), far, 4),
+                        ];
+                        let (scale, offset) = $first(first_words(p, stride));
+                        Step { q, scale: [scale; 2], offset: [offset; 2] }
+                    }
+                }
+                block
+            });
             type Head = ();
 
             fn of(_: &Dots) -> Option<Self> {
@@ -46,10 +66,10 @@ macro_rules! blocks {
                 unsafe {
                     let p = [rows.data[0].add(at), rows.data[1].add(at), rows.data[2].add(at), rows.data[3].add(at)];
                     let q = [
-                        $integers(p[0], blocks),
-                        $integers(p[1], blocks),
-                        $integers(p[2], blocks),
-                        $integers(p[3], blocks),
+                        $integers(p[0], $bytes, blocks),
+                        $integers(p[1], $bytes, blocks),
+                        $integers(p[2], $bytes, blocks),
+                        $integers(p[3], $bytes, blocks),
                     ];
                     let (scale, offset) = $scales(p, blocks);
                     Step { q, scale: [scale; 2], offset: [offset; 2] }
@@ -59,30 +79,30 @@ macro_rules! blocks {
     };
 }
 
-blocks!(Q4_0: bytes 18, bias 8, offsets false, low_high::<18, 2>, one_load::<9>);
-blocks!(Q4_1: bytes 20, bias 0, offsets true, low_high::<20, 4>, one_load::<10>);
-blocks!(Q5_0: bytes 22, bias 16, offsets false, fifth_bits::<22, 2>, two_loads::<11, 3, 12>);
-blocks!(Q5_1: bytes 24, bias 0, offsets true, fifth_bits::<24, 4>, two_loads::<12, 3, 16>);
-blocks!(Q8_0: bytes 34, bias 128, offsets false, flipped, two_loads::<17, 2, 32>);
-blocks!(Iq4Nl: bytes 18, bias 128, offsets false, uneven_levels, one_load::<9>);
-blocks!(Mxfp4: bytes 17, bias 12, offsets false, float_levels, exponents);
+blocks!(Q4_0: bytes 18, bias 8, offsets false, low_high::<2>, one_load::<9>, halves);
+blocks!(Q4_1: bytes 20, bias 0, offsets true, low_high::<4>, one_load::<10>, halves);
+blocks!(Q5_0: bytes 22, bias 16, offsets false, fifth_bits::<2>, two_loads::<11, 3, 12>, halves);
+blocks!(Q5_1: bytes 24, bias 0, offsets true, fifth_bits::<4>, two_loads::<12, 3, 16>, halves);
+blocks!(Q8_0: bytes 34, bias 128, offsets false, flipped, two_loads::<17, 2, 32>, halves);
+blocks!(Iq4Nl: bytes 18, bias 128, offsets false, uneven_levels, one_load::<9>, halves);
+blocks!(Mxfp4: bytes 17, bias 12, offsets false, float_levels, exponents, first_exponents);
 
-/// Nibbles of blocks of `BYTES` bytes that start at byte `AT` of the block.
+/// Nibbles that start at byte `AT` of the block.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn low_high<const BYTES: usize, const AT: usize>(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
+unsafe fn low_high<const AT: usize>(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces of existing blocks.
-    nibbles(unsafe { pieces(p.add(AT), BYTES, blocks) })
+    nibbles(unsafe { pieces(p.add(AT), stride, blocks) })
 }
 
 /// Nibbles with a fifth bit: four bytes of bits at byte `AT`, then the nibbles.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn fifth_bits<const BYTES: usize, const AT: usize>(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
+unsafe fn fifth_bits<const AT: usize>(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces and bits of existing blocks.
-    let (lo, hi) = nibbles(unsafe { pieces(p.add(AT + 4), BYTES, blocks) });
+    let (lo, hi) = nibbles(unsafe { pieces(p.add(AT + 4), stride, blocks) });
     // SAFETY: the same.
-    let bits = |i: usize| unsafe { u64::from(p.add(AT + BYTES * i.min(blocks - 1)).cast::<u32>().read_unaligned()) };
+    let bits = |i: usize| unsafe { u64::from(p.add(AT + stride * i.min(blocks - 1)).cast::<u32>().read_unaligned()) };
     // Bit `i` of a block's 32 is value `i`: low words make the first register's mask.
     let words = |v: u64| v & 0xffff | v >> 16 & 0xffff_0000;
     let (a, b) = (bits(0) | bits(1) << 32, bits(2) | bits(3) << 32);
@@ -94,27 +114,27 @@ unsafe fn fifth_bits<const BYTES: usize, const AT: usize>(p: *const u8, blocks: 
 /// Q8_0's bytes, 128 added.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn flipped(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
+unsafe fn flipped(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     let flip = _mm512_set1_epi8(-128);
     // SAFETY: pieces of existing blocks.
-    let (lo, hi) = unsafe { (pieces(p.add(2), 34, blocks), pieces(p.add(18), 34, blocks)) };
+    let (lo, hi) = unsafe { (pieces(p.add(2), stride, blocks), pieces(p.add(18), stride, blocks)) };
     (_mm512_xor_si512(lo, flip), _mm512_xor_si512(hi, flip))
 }
 
 /// IQ4_NL's levels.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn uneven_levels(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
+unsafe fn uneven_levels(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: the same contract.
-    levels(unsafe { low_high::<18, 2>(p, blocks) }, &IQ4_LEVELS)
+    levels(unsafe { low_high::<2>(p, stride, blocks) }, &IQ4_LEVELS)
 }
 
 /// MXFP4's levels.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn float_levels(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
+unsafe fn float_levels(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: the same contract.
-    levels(unsafe { low_high::<17, 1>(p, blocks) }, &FLOAT4_LEVELS)
+    levels(unsafe { low_high::<1>(p, stride, blocks) }, &FLOAT4_LEVELS)
 }
 
 /// Looks 4-bit codes up in a table.
@@ -192,7 +212,32 @@ unsafe fn scatter_words<const WORDS: usize, const FROM: usize, const FIRST: usiz
     }
 }
 
-/// MXFP4's scales, `2^(e - 128)`, where byte 0 of each 17-byte block is `e`; and no offsets.
+/// The first four bytes of 16 blocks, `stride` apart.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn first_words(p: *const u8, stride: usize) -> __m512i {
+    let rows = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let at = _mm512_mullo_epi32(rows, _mm512_set1_epi32(stride as i32));
+    // SAFETY: the caller's blocks, all larger than four bytes.
+    unsafe { _mm512_i32gather_epi32::<1>(at, p.cast()) }
+}
+
+/// Scales and minima: the low and the high halves of words.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn halves(words: __m512i) -> (__m512, __m512) {
+    let float = |v| _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
+    (float(words), float(_mm512_srli_epi32::<16>(words)))
+}
+
+/// MXFP4's scales in the low bytes of words.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn first_exponents(words: __m512i) -> (__m512, __m512) {
+    (power(_mm512_and_si512(words, _mm512_set1_epi32(0xff))), _mm512_setzero_ps())
+}
+
+/// MXFP4's scales, where byte 0 of each 17-byte block is the exponent; and no offsets.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn exponents(p: [*const u8; 4], blocks: usize) -> (__m512, __m512) {
@@ -204,9 +249,15 @@ unsafe fn exponents(p: [*const u8; 4], blocks: usize) -> (__m512, __m512) {
         let bytes = unsafe { _mm512_maskz_loadu_epi8(low_bits(17 * blocks), p.cast()) };
         e = _mm512_mask_shuffle_epi8(e, 0x0001_0001_0001_0001 << (4 * row), bytes, spots);
     }
+    (_mm512_maskz_mov_ps(block_lanes(blocks), power(e)), _mm512_setzero_ps())
+}
+
+/// `2^(e - 128)`
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn power(e: __m512i) -> __m512 {
     let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, _mm512_set1_epi32(1)));
     let subnormal = _mm512_sllv_epi32(_mm512_set1_epi32(0x0020_0000), e);
     let tiny = _mm512_cmplt_epu32_mask(e, _mm512_set1_epi32(2));
-    let scale = _mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, tiny, subnormal));
-    (_mm512_maskz_mov_ps(block_lanes(blocks), scale), _mm512_setzero_ps())
+    _mm512_castsi512_ps(_mm512_mask_mov_epi32(normal, tiny, subnormal))
 }

@@ -7,12 +7,11 @@
 //! one lane per (block, row): the four chains of `generic` for four weight rows in one register.
 //! Integer sums are exact, so only that last register's order matters, and it is the definition's.
 //!
-//! [`one`] does this for one activation row, [`few`] for up to [`FEW`], straight from the weights;
-//! [`panel`] from weights that are unpacked once for many.
+//! [`one`] does this for one activation row, straight from the weights; [`panel`] from weights that are unpacked once for
+//! several.
 
 mod any;
 mod blocks;
-mod few;
 mod float;
 mod grids;
 mod mlx;
@@ -37,8 +36,6 @@ pub const STEP: usize = 128;
 pub const BLOCKS: usize = STEP / q8::BLOCK;
 /// Values of the largest unit whose scales are unpacked together: two steps.
 pub const PAIR: usize = 2 * STEP;
-/// With up to this many activation rows weights are not unpacked to memory.
-pub const FEW: usize = 16;
 
 /// 128 values of four weight rows.
 #[derive(Clone, Copy)]
@@ -49,6 +46,12 @@ pub struct Step {
     pub scale: [__m512; 2],
     pub offset: [__m512; 2],
 }
+
+/// The block at a pointer, and those of the 15 weight rows that follow at a stride below 2^27: as a step, but quarter `i`
+/// of the integers of row `j` is that of weight row `4 * i + j`, and scales and offsets are in lanes of rows.
+///
+/// Unsafe because of the pointers and because the caller must have the AVX-512 level.
+pub type BlockFn = unsafe fn(*const u8, usize) -> Step;
 
 /// A weight format. Its functions are inlined whole into the kernels, which have the features.
 pub trait Weights {
@@ -62,6 +65,8 @@ pub trait Weights {
     const BIAS: u8;
     /// Data bytes of 128 values.
     const STEP_BYTES: usize;
+    /// How one block of 16 weight rows is read, where that is faster than by steps.
+    const BLOCK: Option<BlockFn> = None;
     /// What is prepared for two steps at a time.
     type Head: Copy;
 
@@ -97,7 +102,6 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
         match d.rows {
             0 => {}
             1 => one::one(&w, d),
-            2..=FEW => few::few(&w, d),
             _ => panel::panel(&w, d),
         }
     }

@@ -1,45 +1,50 @@
-//! Many activation rows: weights are unpacked once per panel, to signed bytes that 16 weight rows
-//! interleave by four values, and multiplied from there.
+//! Several activation rows: weights are unpacked once, to bytes that 16 weight rows interleave by four values, and
+//! multiplied from there with all of them.
 //!
-//! A panel is 512 values of up to 32 weight rows. Lanes are weight rows, a broadcast of four
-//! activation bytes multiplies them all, and eight `vpdpbusd` make a block's integer sum for 16
-//! weight rows with no adding across lanes. `vpdpbusd` wants one side unsigned: here it is the
-//! activations, copied with 128 added; sums begin at what that adds, `-128 * Σ q`.
-//! Each chain of a row has its own running sum, kept in memory between panels.
+//! A panel is some 512 values of up to 32 weight rows: it stays in the first-level cache. Lanes are weight rows, a broadcast
+//! of four activation bytes multiplies them all, and eight `vpdpbusd` make a block's integer sum for 16 weight rows with no
+//! adding across lanes. Sums begin at what takes the weights' bias off. Each chain of a row has its own running sum, kept
+//! in memory between panels. While one panel is multiplied, the bytes of the next are asked for.
 
-use super::{BLOCKS, PAIR, STEP, Weights, low_bits, transposed};
+use super::{BLOCKS, PAIR, STEP, Weights, add_transposed, low_bits, transposed};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// Values of a panel.
+/// Values of a panel, and of the last: a short rest goes with the panel before it.
 const PANEL: usize = 512;
-const PANEL_BLOCKS: usize = PANEL / 32;
+const LAST: usize = PANEL + STEP;
+const PANEL_BLOCKS: usize = LAST / 32;
 /// Weight rows of a panel.
 const COLS: usize = 32;
 /// Panels side by side whose sums wait together.
-const PANELS: usize = 2;
+const PANELS: usize = 4;
 /// Activation rows that share an unpacked panel.
-const TILE: usize = 128;
+const TILE: usize = 64;
 /// Chains of a sum, as in `generic`.
 const CHAINS: usize = 4;
 
 /// A panel and the sums that it adds to.
 #[repr(C, align(64))]
 struct Scratch {
-    /// Four values of each weight row.
-    w: [[[[i8; 4]; COLS]; 8]; PANEL_BLOCKS],
-    /// `-128 * Σ q`, scales and offsets, of first and second halves (of the block, if wide).
-    start: [[[i32; COLS]; 2]; PANEL_BLOCKS],
+    /// Four values of each weight row, with the bias.
+    w: [[[[u8; 4]; COLS]; 8]; PANEL_BLOCKS],
+    /// Scales and offsets, of first and second halves (of the block, if wide).
     scale: [[[f32; COLS]; 2]; PANEL_BLOCKS],
     offset: [[[f32; COLS]; 2]; PANEL_BLOCKS],
-    /// Activations plus 128.
-    x: [[u8; PANEL]; TILE],
+    /// What takes the bias off, of the halves of the blocks of each activation row (of the block, if wide).
+    start: [[[i32; 2]; PAIRS]; TILE],
+    /// Two steps on their way into the panel.
+    steps: [Steps; 2],
     sum: [[[[f32; COLS]; CHAINS]; TILE]; PANELS],
 }
 
-/// Unpacks `blocks` blocks from value `k` of the weight rows from `n0 + n` to rows `n..n + 4` of the
-/// scratch, given as `(scratch, n0, n, k, blocks)`.
+/// Blocks of a panel, in whole pairs of steps.
+const PAIRS: usize = PANEL_BLOCKS.next_multiple_of(2 * BLOCKS);
+
+/// Unpacks `blocks` blocks from value `k` of 16 weight rows from `n0 + n` to rows `n..n + 16` of the scratch, given as
+/// `(scratch, n0, n, k, blocks)`.
 type Unpack<'a> = &'a dyn Fn(*mut Scratch, usize, usize, usize, usize);
 
 /// # Safety
@@ -48,43 +53,86 @@ type Unpack<'a> = &'a dyn Fn(*mut Scratch, usize, usize, usize, usize);
 pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
     // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
     let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
-        unpack(w, &RowPtrs::new(d, (n0 + n).min(d.cols - 1)), s, n, k, blocks);
+        unpack(w, d, s, n0, n, k, blocks);
     };
+    let form = Form { unpack: &unpack, bias: W::BIAS, block_bytes: W::STEP_BYTES / BLOCKS };
     // SAFETY: the same contract. What remains does not depend on the format.
     unsafe {
         match (W::WIDE, W::OFFSETS) {
-            (true, true) => tiles::<true, true>(&unpack, d),
-            (true, false) => tiles::<true, false>(&unpack, d),
-            (false, true) => tiles::<false, true>(&unpack, d),
-            (false, false) => tiles::<false, false>(&unpack, d),
+            (true, true) => tiles::<true, true>(&form, d),
+            (true, false) => tiles::<true, false>(&form, d),
+            (false, true) => tiles::<false, true>(&form, d),
+            (false, false) => tiles::<false, false>(&form, d),
         }
     }
 }
 
+/// What of a format is left when it is unpacked.
+struct Form<'a> {
+    unpack: Unpack<'a>,
+    bias: u8,
+    block_bytes: usize,
+}
+
+/// Some values of all rows: the first, and how many blocks.
+#[derive(Clone, Copy)]
+struct Stretch {
+    k: usize,
+    blocks: usize,
+}
+
+impl Stretch {
+    /// That at value `k` of rows of `len` values.
+    fn at(k: usize, len: usize) -> Self {
+        Self { k, blocks: if len - k <= LAST { (len - k) / 32 } else { PANEL / 32 } }
+    }
+
+    fn end(self) -> usize {
+        self.k + 32 * self.blocks
+    }
+}
+
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(unpack: Unpack<'_>, d: &Dots) {
+unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
+    // Nothing waits where one panel is all there is of a row.
+    let together = if d.k <= LAST { COLS } else { PANELS * COLS };
     for m0 in (0..d.rows).step_by(TILE) {
         let rows = TILE.min(d.rows - m0);
-        for n0 in (0..d.cols).step_by(PANELS * COLS) {
-            let end = d.cols.min(n0 + PANELS * COLS);
+        for n0 in (0..d.cols).step_by(together) {
+            let end = d.cols.min(n0 + together);
             // SAFETY: rows and columns of the tile; every part of the scratch that is read has been
             // written for this panel.
             unsafe {
-                for p in 0..PANELS {
-                    (&raw mut (*s).sum[p]).cast::<[[f32; COLS]; CHAINS]>().write_bytes(0, rows);
-                }
-                for k in (0..d.k).step_by(PANEL) {
-                    let blocks = PANEL_BLOCKS.min((d.k - k) / 32);
-                    for m in 0..rows {
-                        shift(d, s, m, m0 + m, k, blocks);
+                let mut k = 0;
+                while k < d.k {
+                    let stretch = Stretch::at(k, d.k);
+                    k = stretch.end();
+                    if n0 == 0 || d.k > LAST {
+                        for m in 0..rows {
+                            starts::<WIDE>(d, s, m, m0 + m, stretch, form.bias);
+                        }
                     }
                     for (p, n) in (n0..end).step_by(COLS).enumerate() {
+                        // The panel after this one: beside it, further along, or of the next weight rows.
+                        let (row, from) = match (n + COLS < end, k < d.k) {
+                            (true, _) => (n + COLS, stretch.k),
+                            (false, true) => (n0, k),
+                            (false, false) => (end, 0),
+                        };
+                        let next = Stretch::at(from, d.k);
+                        let mut ahead = Ahead {
+                            at: d.w.wrapping_add(row * d.w_stride + from / 32 * form.block_bytes),
+                            stride: d.w_stride,
+                            bytes: next.blocks * form.block_bytes,
+                            rows: COLS,
+                            each: COLS.div_ceil(rows.div_ceil(MOST) * stretch.blocks),
+                        };
                         if end - n > COLS / 2 {
-                            columns::<WIDE, OFFSETS, 2>(unpack, d, s, (m0, rows), (n, p), (k, blocks));
+                            columns::<WIDE, OFFSETS, 2>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
                         } else {
-                            columns::<WIDE, OFFSETS, 1>(unpack, d, s, (m0, rows), (n, p), (k, blocks));
+                            columns::<WIDE, OFFSETS, 1>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
                         }
                     }
                 }
@@ -98,108 +146,187 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(unpack: Unpack<'_>, d: &D
     }
 }
 
-/// Unpacks the panel at value `k` of `16 * H` weight rows from `n0`, and adds its products with
-/// activation rows `m0..m0 + rows` to the sums `p`.
+/// Weight rows that are asked for, a few at a time: all at once would wait for each other.
+struct Ahead {
+    at: *const u8,
+    stride: usize,
+    bytes: usize,
+    /// How many are left, and how many to ask for at a time.
+    rows: usize,
+    each: usize,
+}
+
+impl Ahead {
+    #[inline(always)]
+    fn ask(&mut self) {
+        for _ in 0..self.each.min(self.rows) {
+            for byte in (0..self.bytes).step_by(64) {
+                prefetch_far(self.at.wrapping_add(byte));
+            }
+            self.at = self.at.wrapping_add(self.stride);
+            self.rows -= 1;
+        }
+    }
+}
+
+/// What takes the bias off the sums of activation row `row`, for row `m` of the scratch.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn starts<const WIDE: bool>(d: &Dots, s: *mut Scratch, m: usize, row: usize, stretch: Stretch, bias: u8) {
+    // SAFETY: masked loads stay within the row, stores within the panel.
+    unsafe {
+        let (q, ..) = q8_row(d, row);
+        let (zero, bias) = (_mm512_setzero_si512(), _mm512_set1_epi8(bias as i8));
+        for pair in (0..stretch.blocks).step_by(2 * BLOCKS) {
+            let left = 32 * (stretch.blocks - pair);
+            let line = |i: usize| {
+                let at = q.wrapping_add(stretch.k + 32 * pair + 64 * i);
+                let values = _mm512_maskz_loadu_epi8(low_bits(left.saturating_sub(64 * i)), at.cast());
+                _mm512_dpbusd_epi32(zero, bias, values)
+            };
+            // Lane `4 * quarter + line` has the sum of 16 values.
+            let sums = add_transposed([line(0), line(1), line(2), line(3)]);
+            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            let mut sums = _mm512_permutexvar_epi32(order, sums);
+            if WIDE {
+                sums = _mm512_add_epi32(sums, _mm512_shuffle_epi32::<0b10_11_00_01>(sums));
+            }
+            _mm512_storeu_si512((&raw mut (*s).start[m][pair]).cast(), _mm512_sub_epi32(zero, sums));
+        }
+    }
+}
+
+/// Activation rows that are multiplied at a time, at most.
+const MOST: usize = 4;
+
+/// Unpacks `16 * H` weight rows from `n0` of a stretch, and adds their products with activation rows `m0..m0 + rows` to
+/// the sums `p`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
-    unpack: Unpack<'_>,
+    form: &Form<'_>,
     d: &Dots,
     s: *mut Scratch,
     (m0, rows): (usize, usize),
     (n0, p): (usize, usize),
-    (k, blocks): (usize, usize),
+    stretch: Stretch,
+    ahead: &mut Ahead,
 ) {
     // SAFETY: rows and columns of the tile, blocks of the rows.
     unsafe {
-        for n in (0..16 * H).step_by(ROWS) {
-            unpack(s, n0, n, k, blocks);
+        for n in (0..16 * H).step_by(16) {
+            (form.unpack)(s, n0, n, stretch.k, stretch.blocks);
         }
         let mut m = 0;
         while m < rows {
-            // As many rows at a time as the registers have room for.
-            m += match rows - m {
-                1 => multiply::<WIDE, OFFSETS, H, 1>(d, s, m, m0, p, k, blocks),
-                2 | 3 => multiply::<WIDE, OFFSETS, H, 2>(d, s, m, m0, p, k, blocks),
-                4 | 5 => multiply::<WIDE, OFFSETS, H, 4>(d, s, m, m0, p, k, blocks),
-                _ => multiply::<WIDE, OFFSETS, H, 6>(d, s, m, m0, p, k, blocks),
+            // As even groups as there are.
+            let groups = (rows - m).div_ceil(MOST);
+            m += match (rows - m).div_ceil(groups) {
+                1 => multiply::<WIDE, OFFSETS, H, 1>(d, s, m, m0, p, stretch, ahead),
+                2 => multiply::<WIDE, OFFSETS, H, 2>(d, s, m, m0, p, stretch, ahead),
+                3 => multiply::<WIDE, OFFSETS, H, 3>(d, s, m, m0, p, stretch, ahead),
+                _ => multiply::<WIDE, OFFSETS, H, MOST>(d, s, m, m0, p, stretch, ahead),
             };
         }
     }
 }
 
-/// Unpacks `blocks` blocks from value `k` of four weight rows to rows `n..n + 4` of the panel.
+/// Unpacks `blocks` blocks from value `k` of weight rows from `n0 + n` to rows `n..n + 16` of the panel; past the tile's
+/// end its last row stands in.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn unpack<W: Weights>(w: &W, weights: &RowPtrs, s: *mut Scratch, n: usize, k: usize, blocks: usize) {
-    // SAFETY: steps of existing blocks; a step writes the four blocks that begin at its first.
+unsafe fn unpack<W: Weights>(w: &W, d: &Dots, s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize) {
+    if let Some(block) = W::BLOCK
+        && n0 + n + 16 <= d.cols
+        && d.w_stride < 1 << 27
+    {
+        for b in 0..blocks {
+            // SAFETY: a block of 16 rows that exist; all of the panel's rows for it.
+            unsafe {
+                let at = (n0 + n) * d.w_stride + (k / 32 + b) * (W::STEP_BYTES / BLOCKS);
+                let block = block(d.w.add(at), d.w_stride);
+                for (h, v) in [block.q.map(|q| q.0), block.q.map(|q| q.1)].into_iter().enumerate() {
+                    for (i, v) in transposed(v).into_iter().enumerate() {
+                        _mm512_store_si512((&raw mut (*s).w[b][4 * h + i][n]).cast(), v);
+                    }
+                }
+                _mm512_store_ps(&raw mut (*s).scale[b][0][n], block.scale[0]);
+                if W::OFFSETS {
+                    _mm512_store_ps(&raw mut (*s).offset[b][0][n], block.offset[0]);
+                }
+            }
+        }
+        return;
+    }
+    // SAFETY: the same; rows past the end are the last.
+    let rows = [0, 4, 8, 12].map(|r| unsafe { RowPtrs::new(d, (n0 + n + r).min(d.cols - 1)) });
+    for pair in (0..blocks).step_by(2 * BLOCKS) {
+        // SAFETY: blocks that exist; as many steps as are read have been written.
+        unsafe {
+            let exist = (blocks - pair).min(2 * BLOCKS);
+            for (r, rows) in rows.iter().enumerate() {
+                let head = w.head(rows, k + pair * 32, exist);
+                for half in 0..exist.div_ceil(BLOCKS) {
+                    let have = (exist - half * BLOCKS).min(BLOCKS);
+                    // The count is a constant where it can be.
+                    let step = if W::VALUES == PAIR || have == BLOCKS {
+                        w.step(rows, k + pair * 32, half, BLOCKS, &head)
+                    } else {
+                        w.step(rows, k + pair * 32, half, have, &head)
+                    };
+                    let to = &raw mut (*s).steps[half];
+                    (*to).w[r] = [transposed(step.q.map(|q| q.0)), transposed(step.q.map(|q| q.1))];
+                    (*to).scale[r] = step.scale;
+                    (*to).offset[r] = step.offset;
+                }
+            }
+            for half in 0..exist.div_ceil(BLOCKS) {
+                spread::<W>(s, half, pair + half * BLOCKS, n);
+            }
+        }
+    }
+}
+
+/// Steps of 16 weight rows, in lanes `4 * block + row`, by fours of rows.
+#[repr(C, align(64))]
+struct Steps {
+    w: [[[__m512i; 4]; 2]; ROWS],
+    scale: [[__m512; 2]; ROWS],
+    offset: [[__m512; 2]; ROWS],
+}
+
+/// Writes steps to the four blocks from `at` of rows `n..n + 16` of the panel.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn spread<W: Weights>(s: *mut Scratch, half: usize, at: usize, n: usize) {
+    // SAFETY: blocks and rows of the panel.
     unsafe {
-        for pair in (0..blocks).step_by(2 * BLOCKS) {
-            let exist = blocks - pair;
-            let head = w.head(weights, k + pair * 32, exist.min(2 * BLOCKS));
-            for half in 0..2.min(exist.div_ceil(BLOCKS)) {
-                let have = (exist - half * BLOCKS).min(BLOCKS);
-                // The count is a constant where it can be.
-                let step = if W::VALUES == PAIR || have == BLOCKS {
-                    w.step(weights, k + pair * 32, half, BLOCKS, &head)
-                } else {
-                    w.step(weights, k + pair * 32, half, have, &head)
-                };
-                let at = pair + half * BLOCKS;
-                let bias = _mm512_set1_epi8(W::BIAS as i8);
-                let ones = _mm512_set1_epi8(1);
-                let mut start = [_mm512_setzero_si512(); 2];
-                for (h, v) in [step.q.map(|q| q.0), step.q.map(|q| q.1)].into_iter().enumerate() {
-                    for (i, v) in transposed(v.map(|v| _mm512_sub_epi8(v, bias))).into_iter().enumerate() {
-                        start[h] = _mm512_dpbusd_epi32(start[h], ones, v);
-                        let to = (&raw mut (*s).w[at][4 * h + i][n]).cast::<i32>();
-                        scatter::<{ 8 * COLS }>(to, v);
-                    }
-                }
-                if W::WIDE {
-                    start[0] = _mm512_add_epi32(start[0], start[1]);
-                }
-                for h in 0..if W::WIDE { 1 } else { 2 } {
-                    let start = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_slli_epi32::<7>(start[h]));
-                    scatter::<{ 2 * COLS }>(&raw mut (*s).start[at][h][n], start);
-                    let scale = _mm512_castps_si512(step.scale[h]);
-                    scatter::<{ 2 * COLS }>((&raw mut (*s).scale[at][h][n]).cast(), scale);
-                    if W::OFFSETS {
-                        let offset = _mm512_castps_si512(step.offset[h]);
-                        scatter::<{ 2 * COLS }>((&raw mut (*s).offset[at][h][n]).cast(), offset);
-                    }
+        let steps = &(*s).steps[half];
+        for (h, i) in (0..8).map(|q| (q / 4, q % 4)) {
+            let blocks = by_block([steps.w[0][h][i], steps.w[1][h][i], steps.w[2][h][i], steps.w[3][h][i]]);
+            for (b, v) in blocks.into_iter().enumerate() {
+                _mm512_store_si512((&raw mut (*s).w[at + b][4 * h + i][n]).cast(), v);
+            }
+        }
+        for h in 0..if W::WIDE { 1 } else { 2 } {
+            for (b, v) in by_block(steps.scale.map(|v| _mm512_castps_si512(v[h]))).into_iter().enumerate() {
+                _mm512_store_si512((&raw mut (*s).scale[at + b][h][n]).cast(), v);
+            }
+            if W::OFFSETS {
+                for (b, v) in by_block(steps.offset.map(|v| _mm512_castps_si512(v[h]))).into_iter().enumerate() {
+                    _mm512_store_si512((&raw mut (*s).offset[at + b][h][n]).cast(), v);
                 }
             }
         }
     }
 }
 
-/// Stores the quarters of `v`, one per block, `STRIDE` words apart.
+/// From a register per four rows with a quarter per block to a register per block with a quarter per four rows.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn scatter<const STRIDE: usize>(to: *mut i32, v: __m512i) {
-    // SAFETY: four blocks from `to` are within the scratch.
-    unsafe {
-        _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(v));
-        _mm_storeu_si128(to.add(STRIDE).cast(), _mm512_extracti32x4_epi32::<1>(v));
-        _mm_storeu_si128(to.add(2 * STRIDE).cast(), _mm512_extracti32x4_epi32::<2>(v));
-        _mm_storeu_si128(to.add(3 * STRIDE).cast(), _mm512_extracti32x4_epi32::<3>(v));
-    }
-}
-
-/// Copies a panel of activation row `row`, with 128 added, to row `m` of the scratch.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn shift(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, blocks: usize) {
-    // SAFETY: the masked load stays within the row, the store within the panel.
-    unsafe {
-        let (q, ..) = q8_row(d, row);
-        for i in (0..32 * blocks).step_by(64) {
-            // Rows are far apart, and a panel has only a few lines of each.
-            _mm_prefetch::<_MM_HINT_T0>(q.wrapping_add(8 * d.x_stride + k + i).cast());
-            let v = _mm512_maskz_loadu_epi8(low_bits(32 * blocks - i), q.add(k + i).cast());
-            let v = _mm512_xor_si512(v, _mm512_set1_epi8(-128));
-            _mm512_storeu_si512((&raw mut (*s).x[m][i]).cast(), v);
-        }
-    }
+fn by_block(v: [__m512i; ROWS]) -> [__m512i; BLOCKS] {
+    let low = |a, b| _mm512_shuffle_i32x4::<0b01_00_01_00>(a, b);
+    let high = |a, b| _mm512_shuffle_i32x4::<0b11_10_11_10>(a, b);
+    let even = |a, b| _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+    let odd = |a, b| _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b);
+    let (first, second) = ((low(v[0], v[1]), low(v[2], v[3])), (high(v[0], v[1]), high(v[2], v[3])));
+    [even(first.0, first.1), odd(first.0, first.1), even(second.0, second.1), odd(second.0, second.1)]
 }
 
 /// Adds the panel's products with activation rows `m..m + M` of the tile to the sums `p`; returns `M`.
@@ -210,39 +337,42 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
     m: usize,
     m0: usize,
     p: usize,
-    k: usize,
-    blocks: usize,
+    Stretch { k, blocks }: Stretch,
+    ahead: &mut Ahead,
 ) -> usize {
     // SAFETY: blocks of the panel, rows of the tile.
     unsafe {
-        let x: [*const u8; M] = std::array::from_fn(|i| (&raw const (*s).x[m + i]).cast());
-        let side: [(*const f32, *const f32); M] = std::array::from_fn(|i| {
-            let (_, scales, sums) = q8_row(d, m0 + m + i);
-            (scales.add(k / 32), sums.add(k / 16))
+        let side: [(*const u8, *const f32, *const f32); M] = std::array::from_fn(|i| {
+            let (q, scales, sums) = q8_row(d, m0 + m + i);
+            (q.add(k), scales.add(k / 32), sums.add(k / 16))
         });
-        for chain in 0..CHAINS.min(blocks) {
+        let starts: [*const [i32; 2]; M] = std::array::from_fn(|i| (&raw const (*s).start[m + i]).cast());
+        for chain in 0..CHAINS {
             let at = |i: usize, h: usize| &raw mut (*s).sum[p][m + i][chain][16 * h];
-            let mut sum: [[__m512; H]; M] = std::array::from_fn(|i| std::array::from_fn(|h| _mm512_load_ps(at(i, h))));
+            let mut sum = [[_mm512_setzero_ps(); H]; M];
+            if k > 0 {
+                sum = std::array::from_fn(|i| std::array::from_fn(|h| _mm512_load_ps(at(i, h))));
+            }
             for b in (chain..blocks).step_by(CHAINS) {
-                let load = |t: usize, h: usize| _mm512_load_si512((&raw const (*s).start[b][t][16 * h]).cast());
+                ahead.ask();
                 let scale = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).scale[b][t][16 * h]);
                 let offset = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).offset[b][t][16 * h]);
                 let parts = if WIDE { 1 } else { 2 };
                 let quads = 8 / parts;
                 for t in 0..parts {
-                    let mut v: [[__m512i; H]; M] = [std::array::from_fn(|h| load(t, h)); M];
+                    let mut v: [[__m512i; H]; M] = starts.map(|start| [_mm512_set1_epi32((*start.add(b))[t]); H]);
                     for q in t * quads..(t + 1) * quads {
                         let w: [__m512i; H] =
                             std::array::from_fn(|h| _mm512_load_si512((&raw const (*s).w[b][q][16 * h]).cast()));
-                        for (v, x) in v.iter_mut().zip(x) {
-                            let a = _mm512_set1_epi32(x.add(32 * b + 4 * q).cast::<i32>().read());
+                        for (v, side) in v.iter_mut().zip(side) {
+                            let a = _mm512_set1_epi32(side.0.add(32 * b + 4 * q).cast::<i32>().read());
                             for (v, w) in v.iter_mut().zip(w) {
-                                *v = _mm512_dpbusd_epi32(*v, a, w);
+                                *v = _mm512_dpbusd_epi32(*v, w, a);
                             }
                         }
                     }
                     for ((sum, v), side) in sum.iter_mut().zip(v).zip(side) {
-                        let a_scale = _mm512_set1_ps(*side.0.add(b));
+                        let a_scale = _mm512_set1_ps(*side.1.add(b));
                         for (h, (sum, v)) in sum.iter_mut().zip(v).enumerate() {
                             let scale = _mm512_mul_ps(scale(t, h), a_scale);
                             *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), scale, *sum);
@@ -251,7 +381,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
                 }
                 if OFFSETS {
                     for (sum, side) in sum.iter_mut().zip(side) {
-                        let sums = [0, 1].map(|t| _mm512_set1_ps(*side.1.add(2 * b + t)));
+                        let sums = [0, 1].map(|t| _mm512_set1_ps(*side.2.add(2 * b + t)));
                         for (h, sum) in sum.iter_mut().enumerate() {
                             if WIDE {
                                 *sum = _mm512_fmadd_ps(offset(0, h), _mm512_add_ps(sums[0], sums[1]), *sum);
