@@ -141,9 +141,11 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn sum4(self, a: [V; 4]) -> [f32; 4] {
         has!({
-            let ab = _mm256_hadd_ps(self.halves(a[0]), self.halves(a[1]));
-            let cd = _mm256_hadd_ps(self.halves(a[2]), self.halves(a[3]));
-            let abcd = _mm256_hadd_ps(ab, cd);
+            let pairs = |a, b| _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+            let (ab, cd) = (pairs(a[0], a[1]), pairs(a[2], a[3]));
+            let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+            // Sums of all four in every quarter.
+            let abcd = self.halves(_mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high)));
             let sums = _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps::<1>(abcd));
             std::mem::transmute::<__m128, [f32; 4]>(sums)
         })

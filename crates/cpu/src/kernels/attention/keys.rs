@@ -74,10 +74,29 @@ pub(super) struct Ahead {
 impl Ahead {
     pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), bytes: 0 };
 
+    /// To be asked for in `steps` parts, while other things are computed: a core has room for few requests, and waits when
+    /// all of them come at once.
+    pub fn in_steps(self, steps: usize) -> Asking {
+        let lines = self.bytes.div_ceil(64);
+        Asking { at: self.at, lines, each: lines.div_ceil(steps.max(1)) }
+    }
+}
+
+/// What is left of asking for bytes ahead.
+pub(super) struct Asking {
+    at: *const u8,
+    lines: usize,
+    each: usize,
+}
+
+impl Asking {
     #[inline(always)]
-    pub fn fetch(self) {
-        for line in (0..self.bytes).step_by(64) {
-            prefetch(self.at.wrapping_add(line));
+    pub fn step(&mut self) {
+        let lines = self.each.min(self.lines);
+        for _ in 0..lines {
+            prefetch(self.at);
+            self.at = self.at.wrapping_add(64);
         }
+        self.lines -= lines;
     }
 }

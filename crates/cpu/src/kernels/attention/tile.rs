@@ -1,6 +1,6 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
-use super::keys::{Ahead, Keys};
+use super::keys::{Ahead, Asking, Keys};
 use crate::simd::Simd;
 use crate::simd::math::{exp, soft_cap};
 use akunu_dtype::{DType, Planes};
@@ -128,18 +128,17 @@ impl Tile {
         // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
         unsafe {
             if K::DIRECT {
-                Ahead { at: values.wrapping_add(seen.start * row_bytes), bytes: seen.len() * row_bytes }.fetch();
-                self.score::<S, K>(s, keys, row_bytes, &seen);
-                next.fetch();
+                let soon = Ahead { at: values.wrapping_add(seen.start * row_bytes), bytes: seen.len() * row_bytes };
+                self.score::<S, K>(s, keys, row_bytes, &seen, soon);
                 self.weigh(s, p.soft_cap, base);
-                self.mix::<S, K>(s, values, row_bytes, &seen);
+                self.mix::<S, K>(s, values, row_bytes, &seen, next);
             } else {
                 let bytes = 4 * self.stride;
                 self.decode(p, keys, self.keys, &seen);
-                self.score::<S, K>(s, self.keys.cast(), bytes, &seen);
+                self.score::<S, K>(s, self.keys.cast(), bytes, &seen, Ahead::NOTHING);
                 self.weigh(s, p.soft_cap, base);
                 self.decode(p, values, self.values, &seen);
-                self.mix::<S, K>(s, self.values.cast(), bytes, &seen);
+                self.mix::<S, K>(s, self.values.cast(), bytes, &seen, Ahead::NOTHING);
             }
         }
     }
@@ -162,23 +161,31 @@ impl Tile {
         }
     }
 
-    /// `scores[t][position] = query[t] · key[position]` for the positions seen.
+    /// `scores[t][position] = query[t] · key[position]` for the positions seen, while `soon` is asked for.
     ///
     /// # Safety
     /// `keys` has those rows, `stride` values each where they are decoded and `d` else.
     #[inline(always)]
-    unsafe fn score<S: Simd, K: Keys>(&self, s: S, keys: *const u8, row_bytes: usize, seen: &Range<usize>) {
+    unsafe fn score<S: Simd, K: Keys>(
+        &self,
+        s: S,
+        keys: *const u8,
+        row_bytes: usize,
+        seen: &Range<usize>,
+        soon: Ahead,
+    ) {
         let mut t = 0;
         // Queries at a time: what the registers hold beside four keys.
         let together = if S::REGISTERS >= 32 { 4 } else { 2 };
+        let soon = &mut soon.in_steps(self.count.div_ceil(together) * (seen.len() / 4 + seen.len() % 4));
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {
                 match (self.count - t).min(together) {
-                    4 => self.score_some::<S, K, 4>(s, t, keys, row_bytes, seen),
-                    3 => self.score_some::<S, K, 3>(s, t, keys, row_bytes, seen),
-                    2 => self.score_some::<S, K, 2>(s, t, keys, row_bytes, seen),
-                    _ => self.score_some::<S, K, 1>(s, t, keys, row_bytes, seen),
+                    4 => self.score_some::<S, K, 4>(s, t, keys, row_bytes, seen, soon),
+                    3 => self.score_some::<S, K, 3>(s, t, keys, row_bytes, seen, soon),
+                    2 => self.score_some::<S, K, 2>(s, t, keys, row_bytes, seen, soon),
+                    _ => self.score_some::<S, K, 1>(s, t, keys, row_bytes, seen, soon),
                 }
                 t += (self.count - t).min(together);
             }
@@ -195,6 +202,7 @@ impl Tile {
         keys: *const u8,
         row_bytes: usize,
         seen: &Range<usize>,
+        soon: &mut Asking,
     ) {
         let queries = self.queries.wrapping_add(t * self.stride);
         let scores = self.scores.wrapping_add(t * KV_BLOCK);
@@ -204,6 +212,7 @@ impl Tile {
         // the lanes.
         unsafe {
             while position + 4 <= seen.end {
+                soon.step();
                 let mut sums = [[s.splat(0.0); 4]; N];
                 let rows = keys.add(position * row_bytes);
                 let mut at = 0;
@@ -227,6 +236,7 @@ impl Tile {
                 position += 4;
             }
             while position < seen.end {
+                soon.step();
                 let mut sums = [s.splat(0.0); N];
                 let row = keys.add(position * row_bytes);
                 let mut at = 0;
@@ -314,22 +324,31 @@ impl Tile {
         }
     }
 
-    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`.
+    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `soon` is asked for.
     ///
     /// # Safety
     /// As [`Self::score`], for values.
     #[inline(always)]
-    unsafe fn mix<S: Simd, K: Keys>(&self, s: S, values: *const u8, row_bytes: usize, seen: &Range<usize>) {
+    unsafe fn mix<S: Simd, K: Keys>(
+        &self,
+        s: S,
+        values: *const u8,
+        row_bytes: usize,
+        seen: &Range<usize>,
+        soon: Ahead,
+    ) {
         let together = if S::REGISTERS >= 32 { 4 } else { 2 };
+        let columns = self.d.div_ceil(4 * S::LANES);
+        let soon = &mut soon.in_steps(self.count.div_ceil(together) * columns * seen.len().div_ceil(4));
         let mut t = 0;
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {
                 match (self.count - t).min(together) {
-                    4 => self.mix_some::<S, K, 4>(s, t, values, row_bytes, seen),
-                    3 => self.mix_some::<S, K, 3>(s, t, values, row_bytes, seen),
-                    2 => self.mix_some::<S, K, 2>(s, t, values, row_bytes, seen),
-                    _ => self.mix_some::<S, K, 1>(s, t, values, row_bytes, seen),
+                    4 => self.mix_some::<S, K, 4>(s, t, values, row_bytes, seen, soon),
+                    3 => self.mix_some::<S, K, 3>(s, t, values, row_bytes, seen, soon),
+                    2 => self.mix_some::<S, K, 2>(s, t, values, row_bytes, seen, soon),
+                    _ => self.mix_some::<S, K, 1>(s, t, values, row_bytes, seen, soon),
                 }
                 t += (self.count - t).min(together);
             }
@@ -346,21 +365,22 @@ impl Tile {
         values: *const u8,
         row_bytes: usize,
         seen: &Range<usize>,
+        soon: &mut Asking,
     ) {
         let width = if K::DIRECT { self.d } else { self.stride };
         let mut at = 0;
         // SAFETY: columns stay below `width`, a multiple of the lanes.
         unsafe {
             while at + 4 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 4>(s, t, at, values, row_bytes, seen);
+                self.mix_columns::<S, K, N, 4>(s, (t, at), values, row_bytes, seen, soon);
                 at += 4 * S::LANES;
             }
             while at + 2 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 2>(s, t, at, values, row_bytes, seen);
+                self.mix_columns::<S, K, N, 2>(s, (t, at), values, row_bytes, seen, soon);
                 at += 2 * S::LANES;
             }
             while at < width {
-                self.mix_columns::<S, K, N, 1>(s, t, at, values, row_bytes, seen);
+                self.mix_columns::<S, K, N, 1>(s, (t, at), values, row_bytes, seen, soon);
                 at += S::LANES;
             }
         }
@@ -374,11 +394,11 @@ impl Tile {
     unsafe fn mix_columns<S: Simd, K: Keys, const N: usize, const C: usize>(
         &self,
         s: S,
-        t: usize,
-        at: usize,
+        (t, at): (usize, usize),
         values: *const u8,
         row_bytes: usize,
         seen: &Range<usize>,
+        soon: &mut Asking,
     ) {
         let mut sums = [[s.splat(0.0); C]; N];
         // SAFETY: queries, columns and positions are inside, by the caller's promise.
@@ -390,16 +410,19 @@ impl Tile {
                     *sum = s.mul(s.load(results.add(j * S::LANES)), shrink);
                 }
             }
-            for position in seen.clone() {
-                let row = values.add(position * row_bytes);
-                let mut v = [s.splat(0.0); C];
-                for (j, v) in v.iter_mut().enumerate() {
-                    *v = K::load(s, row, at + j * S::LANES);
-                }
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    let weight = s.splat(*self.scores.add((t + i) * KV_BLOCK + position));
-                    for (sum, v) in sums.iter_mut().zip(v) {
-                        *sum = s.fma(weight, v, *sum);
+            for four in seen.clone().step_by(4) {
+                soon.step();
+                for position in four..seen.end.min(four + 4) {
+                    let row = values.add(position * row_bytes);
+                    let mut v = [s.splat(0.0); C];
+                    for (j, v) in v.iter_mut().enumerate() {
+                        *v = K::load(s, row, at + j * S::LANES);
+                    }
+                    for (i, sums) in sums.iter_mut().enumerate() {
+                        let weight = s.splat(*self.scores.add((t + i) * KV_BLOCK + position));
+                        for (sum, v) in sums.iter_mut().zip(v) {
+                            *sum = s.fma(weight, v, *sum);
+                        }
                     }
                 }
             }
