@@ -21,21 +21,38 @@ const FEATURES: &[(&str, &str, &[&str], &[&str])] = &[
     ("rules that lead back to themselves", "root ::= \"(\" root* \")\"", &["()", "(()(()))"], &["(()", ")("]),
     ("recursion to the left and the right", "root ::= sum\nsum ::= num (\"+\" sum)?\nnum ::= [0-9]+", &["1+22+3"], &["1+", "+1"]),
     ("names with dashes and digits", "root ::= a-1 b2\na-1 ::= \"x\"\nb2 ::= \"y\"", &["xy"], &["x"]),
+    ("a repetition before what it could take itself", "root ::= line (\"\\n\" root)?\nline ::= [a-z\\n]*", &["a\n\n", "", "a\nb"], &["A"]),
+    ("trailing space that may be the end", "root ::= (\"(\" root \")\" | [a-z]+) ws \"\\n\"?\nws ::= [ \\n]*", &["(a \n\n)\n", "a\n \n"], &["(a"]),
+    ("words and letters that begin alike", "root ::= \"(\" root \")\" | key \"b\" \"c\" | \"ab\" \"d\" | word\nkey ::= \"a\"\nword ::= [x-z]+ \"z\"", &["abc", "(abd)", "xyzz", "(zzz)", "zz"], &["abcd", "ab", "z"]),
+    ("classes that overlap", "root ::= one | two\none ::= [a-c] one? \"1\"\ntwo ::= [b-d] two? \"2\"", &["bc11", "bc22", "ab11", "dc22"], &["ab22", "bc12"]),
+    ("characters with a byte in common", "root ::= \"(\" root \")\" | [é]* \"è\"", &["ééè", "(è)"], &["éé", "(é)"]),
+    ("counted characters", "root ::= \"<\" root \">\" | [0-9]{2,4} \"0\"", &["<120>", "12340", "000"], &["10", "123450"]),
     ("an empty alternative", "root ::= \"a\" (\"b\" | )", &["a", "ab"], &["b"]),
 ];
 
 /// The same for llama.cpp's own examples, by their names.
 #[rustfmt::skip]
 const EXAMPLES: &[(&str, &[&str], &[&str])] = &[
-    // Its white space, which ends as late as it can, takes the line break that must come after it: it never ends.
-    ("arithmetic", &[], &["1 +", "A=1\n"]),
-    ("c", &["int main(){return 0;}"], &["int main("]),
-    ("chess", &["1. e4 e5\n2. Nf3 Nc6\n", "1. d4 Nf6\n2. O-O Qxd5+\n"], &["1. e9 e5\n", "1. e4\n"]),
-    ("english", &["Hello, world!"], &["naïve"]),
-    ("japanese", &["こんにちは"], &["hello"]),
-    ("json", &["{\"a\": [1, true, null, \"x\\n\"]}"], &["[1]", "{a: 1}"]),
-    ("json_arr", &["[\n1,\n{\"a\": \"b\"}]"], &["{}", "[1"]),
-    ("list", &["- one\n- two\n"], &["one\n", "- one"]),
+    (
+        "arithmetic",
+        &["1 +2=3\n", "a*(b_1 -22) = 7\n\n\n", "x=y\n(1)= 2 \n"],
+        &["1 +", "A=1\n", "1+2=3", "1++2=3\n", "1 + 2=3\n", "(1=2\n"],
+    ),
+    (
+        "c",
+        &[
+            "int main(){return 0;}",
+            "float f(int x){int y = x*2+1;while(y<10){y = y+g(x, 3);}if(x==y){return y;}else{g (1);}}",
+            "char c(){// a comment\n/* another * one */intx = 1;returned = (\n x \t);for(int i = 0; i<3; i = i+1){f ();}}",
+        ],
+        &["int main(", "int main(){return 0}", "int 1(){}", "int f(){1 = 1;}", "int f(){f();}", "int f(){/* open }"],
+    ),
+    ("chess", &["1. exd8=Q# Nbxd7\n10. Raxb1 O-O-O+\n", "1. e4 e5\n2. Nf3 Nc6\n", "1. d4 Nf6\n2. O-O Qxd5+\n"], &["1. e9 e5\n2. a4 a5\n", "1. e4\n", "1. e4 e5\n0. a4 a5\n", "1. e4 e5\n"]),
+    ("english", &["Hello, world!", "a[b]\\c^d\n\"{|}~\" 1-2"], &["naïve", "two  spaces", " a", ""]),
+    ("japanese", &["こんにちは", "カタカナ、漢字。 ひら"], &["hello", "こa", "こ ", ""]),
+    ("json", &["{\"a\": [1, true, null, \"x\\n\"]}", "{\n  \"é\": {\"\\u00e9\": -12.5e+31 } ,\n \"b\":[]} "], &["[1]", "{a: 1}", "{\"a\":01}", "{\"a\": \"\n\"}", "{\"a\":1,}", "{\"\\u00g0\":1}"]),
+    ("json_arr", &["[\n1,\n{\"a\": \"b\"}]", "[\n]"], &["{}", "[1", "[\n1,2]", "[\n1] "]),
+    ("list", &["- one\n- two\n", "- é 火 🔥\n"], &["one\n", "- one", "- \n", "- a\rb\n", "- a\u{2028}b\n"]),
 ];
 
 struct Vocabulary {

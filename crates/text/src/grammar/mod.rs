@@ -3,7 +3,6 @@
 //! Matching is `llguidance`'s; here it learns our vocabularies, and GBNF is translated into its language.
 
 mod gbnf;
-mod gbnf_parse;
 
 use crate::{Encode, Error, Tokenizer};
 use llguidance::api::TopLevelGrammar;

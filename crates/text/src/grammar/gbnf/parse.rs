@@ -1,6 +1,6 @@
 //! Reading GBNF.
 
-use super::gbnf::{DEEPEST, Node};
+use super::{DEEPEST, Node};
 use std::collections::HashMap;
 
 /// A repetition is written out by those who match it.
