@@ -14,9 +14,9 @@ const HELP: &str = "usage: cargo xtask CHORE
   models fetch [NAME…]           fetch them, or some of them
   real [NAME…]                   compare fetched models with their references
   convert-quality DIR [TYPE…]    compare our quantizers with those of the llama.cpp tools in DIR
-  bench peers --llama-bench PATH measure against llama.cpp
-      [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N] [--gen N]
-      [--depth N] [--threads N] [-- ARGUMENTS OF llama-bench]
+  bench peers --llama-bench PATH measure against llama.cpp; of several builds the faster counts
+      [--llama-bench PATH] [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N]
+      [--gen N] [--depth N] [--threads N] [--level LEVEL] [-- ARGUMENTS OF llama-bench]
   bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
       [--akunu PATH] [--rounds N] [--threads N]
   bench whisper --whisper-cli PATH measure transcription against whisper.cpp
@@ -109,12 +109,13 @@ fn options(flags: &[&str]) -> anyhow::Result<Peers> {
     if let [flag] = rest {
         bail!("{flag} needs a value");
     }
-    let mut options = Peers::new(PathBuf::new());
+    let mut options = Peers::new(Vec::new());
     options.extra = extra.iter().map(|s| s.to_string()).collect();
     for [flag, value] in pairs {
         let number = || value.parse::<usize>().with_context(|| format!("{flag} needs a number, not {value:?}"));
         match *flag {
-            "--llama-bench" => options.llama_bench = value.into(),
+            "--llama-bench" => options.llama_bench.push(value.into()),
+            "--level" => options.level = Some(value.to_string()),
             "--akunu" => options.akunu = Some(value.into()),
             "--models" => options.models = value.split(',').map(str::to_owned).collect(),
             "--rounds" => options.rounds = number()?,
@@ -125,7 +126,7 @@ fn options(flags: &[&str]) -> anyhow::Result<Peers> {
             _ => bail!("{flag} is not known\n{HELP}"),
         }
     }
-    if options.llama_bench.as_os_str().is_empty() {
+    if options.llama_bench.is_empty() {
         bail!("--llama-bench is needed: the path of llama.cpp's llama-bench");
     }
     Ok(options)

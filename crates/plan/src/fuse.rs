@@ -4,7 +4,7 @@
 //! and after. The form of activations is introduced here too, because what matters about it is that
 //! the op before writes it directly.
 
-use crate::op::{OpKind, Params, slots};
+use crate::op::{OpKind, Params, Per, slots};
 use crate::program::*;
 use crate::{q8, tiles};
 
@@ -46,32 +46,37 @@ fn result(op: &Op, slot: usize) -> Option<BufferId> {
     }
 }
 
-/// Gives every product a copy of its input in the program's form, one per input; int8 blocks only go with quantized
-/// weights and whole blocks.
+/// The form that a product takes its activations in, if it is another than f32: int8 goes with quantized weights and whole
+/// blocks, tiles with many rows, which outputs are not.
+fn form(program: &Program, op: &Op) -> Option<Store> {
+    let Arg::Weight(w) = op.args[slots::matmul::W] else { return None };
+    let weight = program.weight(w);
+    match program.activations {
+        Store::F32 => None,
+        Store::Bf16 if op.per != Per::Output => Some(Store::Bf16),
+        _ => (weight.dtype.is_quantized() && weight.cols.is_multiple_of(q8::BLOCK)).then_some(Store::Q8),
+    }
+}
+
+/// Gives every product a copy of its input in the form it takes, one per input and form.
 fn convert(program: &mut Program) {
-    let form = program.activations;
-    let mut copies: Vec<(BufferId, BufferId)> = Vec::new();
+    let mut copies: Vec<(BufferId, Store, BufferId)> = Vec::new();
     let mut index = 0;
     while index < program.ops.len() {
         let op = &program.ops[index];
-        let fits = |w: WeightId| form != Store::Q8 || program.weight(w).dtype.is_quantized();
-        let wants = op.kind == OpKind::MatMul && matches!(op.args[slots::matmul::W], Arg::Weight(w) if fits(w));
-        let Some(x) = wants.then(|| result(op, slots::matmul::X)).flatten() else {
+        let wants = (op.kind == OpKind::MatMul).then(|| form(program, op).zip(result(op, slots::matmul::X))).flatten();
+        let Some((form, x)) = wants else {
             index += 1;
             continue;
         };
-        let width = program.buffer(x).width;
-        if form == Store::Q8 && !width.is_multiple_of(q8::BLOCK) {
-            index += 1;
-            continue;
-        }
-        let copy = match copies.iter().find(|(from, _)| *from == x) {
-            Some((_, copy)) => *copy,
+        let copy = match copies.iter().find(|(from, store, _)| (*from, *store) == (x, form)) {
+            Some((_, _, copy)) => *copy,
             None => {
                 let source = program.buffer(x).clone();
+                let width = source.width;
                 program.buffers.push(Buffer { store: form, ..source });
                 let copy = BufferId(program.buffers.len() as u32 - 1);
-                copies.push((x, copy));
+                copies.push((x, form, copy));
                 let mut args = [Arg::None; crate::op::MAX_SLOTS];
                 args[slots::convert::X] = Arg::Buffer(x);
                 args[slots::convert::Y] = Arg::Buffer(copy);

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 /// What to measure and with what.
 #[derive(Clone, Debug)]
 pub struct Peers {
-    pub llama_bench: PathBuf,
+    /// One build of the peer or several: in every round the faster counts.
+    pub llama_bench: Vec<PathBuf>,
     /// Ours; built in release where it is not given.
     pub akunu: Option<PathBuf>,
     /// Paths, names of fetched models, or `synth:SHAPE:TYPE`.
@@ -29,15 +30,17 @@ pub struct Peers {
     pub tokens: usize,
     pub depth: usize,
     pub threads: usize,
+    /// The level our kernels stay at, for a peer that is built so.
+    pub level: Option<String>,
     /// Passed to llama-bench as they are.
     pub extra: Vec<String>,
 }
 
 impl Peers {
-    pub fn new(llama_bench: PathBuf) -> Self {
+    pub fn new(llama_bench: Vec<PathBuf>) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let (akunu, models, extra) = (None, Vec::new(), Vec::new());
-        Self { llama_bench, akunu, models, rounds: 5, prompt: 512, tokens: 128, depth: 0, threads, extra }
+        let (akunu, models, level, extra) = (None, Vec::new(), None, Vec::new());
+        Self { llama_bench, akunu, models, rounds: 5, prompt: 512, tokens: 128, depth: 0, threads, level, extra }
     }
 }
 
@@ -67,10 +70,12 @@ pub fn peers(options: &Peers) -> anyhow::Result<bool> {
         for ((name, path), result) in models.iter().zip(&mut results) {
             eprintln!("round {} of {}: {name}", round + 1, options.rounds);
             let ours = ours(&akunu, path, options)?;
-            let theirs = theirs(path, options)?;
+            let builds = options.llama_bench.iter();
+            let theirs: Vec<Value> = builds.map(|build| theirs(build, path, options)).collect::<Result<_, _>>()?;
+            let their_rate = |kind| theirs.iter().filter_map(|build| their_rate(build, kind)).reduce(f64::max);
             let rate = |kind: &str| ours[kind]["tokens_per_s"].as_f64();
-            result.prefill.extend(rate("prefill").zip(their_rate(&theirs, "n_prompt")));
-            result.decode.extend(rate("decode").zip(their_rate(&theirs, "n_gen")));
+            result.prefill.extend(rate("prefill").zip(their_rate("n_prompt")));
+            result.decode.extend(rate("decode").zip(their_rate("n_gen")));
             let bytes = rate("decode").zip(ours["bytes_per_token"].as_f64()).map(|(rate, bytes)| rate * bytes);
             result.memory.extend(bytes.zip(ours["read_bandwidth"].as_f64()).map(|(read, memory)| read / memory));
             raw.push(json!({ "round": round, "model": name, "akunu": ours, "llama_bench": theirs }));
@@ -131,11 +136,12 @@ fn ours(akunu: &Path, model: &Path, o: &Peers) -> anyhow::Result<Value> {
     for (flag, value) in [("--prompt", o.prompt), ("--gen", o.tokens), ("--depth", o.depth), ("--threads", o.threads)] {
         command.arg(flag).arg(value.to_string());
     }
+    command.envs(o.level.as_ref().map(|level| ("AKUNU_CPU", level)));
     run(&mut command)
 }
 
-fn theirs(model: &Path, o: &Peers) -> anyhow::Result<Value> {
-    let mut command = Command::new(&o.llama_bench);
+fn theirs(build: &Path, model: &Path, o: &Peers) -> anyhow::Result<Value> {
+    let mut command = Command::new(build);
     command.arg("-m").arg(model).args(["-o", "json", "-r", "1"]);
     for (flag, value) in [("-p", o.prompt), ("-n", o.tokens), ("-d", o.depth), ("-t", o.threads)] {
         command.arg(flag).arg(value.to_string());

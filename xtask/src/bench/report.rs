@@ -36,7 +36,9 @@ impl Spread {
 
 /// Prints the table and writes it and every number behind it.
 pub fn write(options: &Peers, results: &[Measured], raw: Vec<Value>) -> anyhow::Result<()> {
-    let name = format!("peers-p{}-n{}-d{}-t{}", options.prompt, options.tokens, options.depth, options.threads);
+    let level = options.level.as_ref().map_or(String::new(), |level| format!("-{level}"));
+    let Peers { prompt, tokens, depth, threads, .. } = options;
+    let name = format!("peers-p{prompt}-n{tokens}-d{depth}-t{threads}{level}");
     // The peer's output names the model by its path, which is of this machine alone.
     save(&name, &table(options, results), raw.into_iter().map(without_paths).collect())
 }
@@ -62,7 +64,8 @@ fn without_paths(mut value: Value) -> Value {
     if let Some(model) = value["akunu"].get_mut("model") {
         shorten(model);
     }
-    for entry in value["llama_bench"].as_array_mut().into_iter().flatten() {
+    let builds = value["llama_bench"].as_array_mut().into_iter().flatten();
+    for entry in builds.filter_map(Value::as_array_mut).flatten() {
         if let Some(file) = entry.get_mut("model_filename") {
             shorten(file);
         }
@@ -71,8 +74,9 @@ fn without_paths(mut value: Value) -> Value {
 }
 
 fn table(o: &Peers, results: &[Measured]) -> String {
+    let level = o.level.as_ref().map_or(String::new(), |level| format!(", {level} only"));
     let mut text = format!(
-        "{} on {}, {} threads, depth {}; tokens/s as median (lowest–highest) of {} alternating rounds; \
+        "{} on {}{level}, {} threads, depth {}; tokens/s as median (lowest–highest) of {} alternating rounds; \
          the ratio is of each round, the last column what decoding reads as a part of what memory gives.\n\n",
         machine::date(),
         machine::processor(),
@@ -112,14 +116,14 @@ mod tests {
             prefill: vec![(10.0, 5.0), (30.0, 10.0), (20.0, 10.0)],
             ..Measured::default()
         }];
-        let options = Peers { rounds: 3, threads: 2, ..Peers::new("x".into()) };
+        let options = Peers { rounds: 3, threads: 2, ..Peers::new(vec!["x".into()]) };
         let row = table(&options, &results).lines().last().unwrap().to_owned();
         assert_eq!(row, "| m | 20.0 (10.0–30.0) | 10.0 (5.0–10.0) | 2.00× (2.00–3.00) | – | – | – | – |");
     }
 
     #[test]
     fn paths_of_the_machine_stay_out_of_the_files() {
-        let value = json!({ "akunu": { "model": "/a/b.gguf" }, "llama_bench": [{ "model_filename": "/a/b.gguf" }] });
+        let value = json!({ "akunu": { "model": "/a/b.gguf" }, "llama_bench": [[{ "model_filename": "/a/b.gguf" }]] });
         assert!(!without_paths(value).to_string().contains("/a"));
     }
 }
