@@ -59,6 +59,7 @@ pub struct Features {
     peak: f32,
     total: usize,
     damaged: usize,
+    cut_off: Option<(f64, f64)>,
 }
 
 impl Features {
@@ -81,6 +82,7 @@ impl Features {
         Ok(Self {
             total: mel.samples(),
             damaged: source.damaged(),
+            cut_off: source.cut_off(),
             source: Source::open(path)?,
             mel: Mel::new(bands),
             samples,
@@ -103,6 +105,11 @@ impl Features {
     /// Packets that could not be decoded.
     pub fn damaged(&self) -> usize {
         self.damaged
+    }
+
+    /// How long the recording is and how long it says it is, where it was cut off.
+    pub fn cut_off(&self) -> Option<(f64, f64)> {
+        self.cut_off
     }
 
     pub fn bands(&self) -> usize {

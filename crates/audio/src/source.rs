@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Once;
 use std::{io, panic};
 use symphonia::core::audio::SampleBuffer;
-use symphonia::core::codecs::{CODEC_TYPE_NULL, Decoder, DecoderOptions};
+use symphonia::core::codecs::{CODEC_TYPE_MP3, CODEC_TYPE_NULL, CodecParameters, Decoder, DecoderOptions};
 use symphonia::core::errors::Error as Decode;
 use symphonia::core::formats::{FormatOptions, FormatReader};
 use symphonia::core::io::{MediaSource, MediaSourceStream};
@@ -16,6 +16,11 @@ use symphonia::core::probe::Hint;
 
 /// Sample rates there are filters for.
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
+
+/// Seconds that must be missing: a packet, or the edges that an encoder adds, are nothing.
+const CUT_OFF: f64 = 0.25;
+/// Bytes of samples from which a wav file's length is not meant: it was written to a pipe.
+const ENDLESS: u64 = 0xf000_0000;
 
 /// An open recording.
 pub struct Source {
@@ -62,6 +67,9 @@ impl Source {
             fail(match e {
                 Decode::IoError(e) if e.kind() != io::ErrorKind::UnexpectedEof => Fault::Read(e),
                 Decode::Unsupported(what) if !what.contains("no suitable") => Fault::NotSupported(what.into()),
+                Decode::DecodeError(what) if what.contains("channel count") => {
+                    Fault::NotSupported("this number of channels (1 to 26 are)".into())
+                }
                 Decode::DecodeError(what) => Fault::Malformed(what.into()),
                 _ => Fault::UnknownFormat,
             })
@@ -84,7 +92,7 @@ impl Source {
         if let Some(rate) = rate.filter(|r| !RATES.contains(r)) {
             return Err(fail(rate_not_supported(rate)));
         }
-        let seconds = match (parameters.n_frames, rate) {
+        let seconds = match (said_frames(parameters), rate) {
             (Some(frames), Some(rate)) => Some(frames as f64 / f64::from(rate)),
             _ => None,
         };
@@ -109,9 +117,10 @@ impl Source {
         &self.name
     }
 
-    /// How long the recording says it is.
-    pub fn seconds(&self) -> Option<f64> {
-        self.seconds
+    /// How long a recording is that has ended, and how long it says it is, where it was cut off.
+    pub fn cut_off(&self) -> Option<(f64, f64)> {
+        let has = self.taken as f64 / f64::from(self.rate.unwrap_or(SAMPLE_RATE as u32));
+        self.seconds.filter(|said| self.ended && has + CUT_OFF < *said).map(|said| (has, said))
     }
 
     /// Packets that could not be decoded so far.
@@ -215,6 +224,17 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, Decode>) -> Result<T, Decode> {
     let result = panic::catch_unwind(panic::AssertUnwindSafe(decode));
     GUARDED.set(false);
     result.unwrap_or(Err(Decode::DecodeError("its decoder could not make sense of it")))
+}
+
+/// Samples of a channel that a recording says it has, where it knows.
+fn said_frames(parameters: &CodecParameters) -> Option<u64> {
+    let frames = parameters.n_frames?;
+    let bits = u64::from(parameters.bits_per_sample.unwrap_or(0));
+    let channels = parameters.channels.map_or(0, |c| c.count() as u64);
+    // Of an mp3 file without an encoder's tag it is a guess.
+    let guessed = parameters.codec == CODEC_TYPE_MP3 && parameters.delay.is_none();
+    let endless = frames.saturating_mul(bits * channels / 8) >= ENDLESS;
+    (!guessed && !endless).then_some(frames)
 }
 
 fn rate_not_supported(rate: u32) -> Fault {

@@ -98,6 +98,9 @@ fn one(
     if features.damaged() > 0 {
         writeln!(terminal::err(), "{}: {} packets are damaged and left out", recording.display(), features.damaged())?;
     }
+    if let Some((has, said)) = features.cut_off() {
+        writeln!(terminal::err(), "{}: is cut off after {has:.1} s of {said:.1} s", recording.display())?;
+    }
     let bar = terminal::step_progress(features.seconds() as u64, "s");
     let clean = terminal::Sanitizer::for_stdout();
     // Text is worth seeing at once; the other formats are written whole.
