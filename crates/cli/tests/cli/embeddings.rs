@@ -16,6 +16,12 @@ fn vectors(text: &str) -> Vec<Vec<f32>> {
     text.lines().map(line).collect()
 }
 
+/// How many a line says a text has.
+fn tokens(line: &str) -> u64 {
+    let value: Value = serde_json::from_str(line).expect("a line is JSON");
+    value["tokens"].as_u64().expect("a number")
+}
+
 #[test]
 fn hidden_states_are_the_oracles() {
     let dir = TempDir::new();
@@ -81,6 +87,27 @@ fn texts_that_are_too_long_are_refused_or_cut() {
     assert_eq!(vectors(&run(["embed", MODEL, "--truncate", "short", &long]).ok()).len(), 2);
     let refused = run(["embed", MODEL, "--context", "4", "a text of some more words"]).refused(1);
     assert!(refused.contains("at most 4"), "{refused}");
+    // What is cut is the end, and nothing of what is before it changes.
+    let words: Vec<&str> = long.split_whitespace().take(12).collect();
+    let beginnings: Vec<String> = (1..=12).map(|n| words[..n].join(" ")).collect();
+    let all = run(["embed", MODEL].into_iter().chain(beginnings.iter().map(String::as_str))).ok();
+    let (short, _) = all.lines().zip(vectors(&all)).map(|(line, v)| (v, line)).find(|(_, l)| tokens(l) == 8).unwrap();
+    let cut = run(["embed", MODEL, "--context", "8", "--truncate", &beginnings[11]]).ok();
+    assert_eq!((tokens(&cut), vectors(&cut).swap_remove(0)), (8, short));
+}
+
+#[test]
+fn one_token_is_enough_and_ten_thousand_texts_are_not_too_many() {
+    let one = run(["embed", MODEL, "a"]).ok();
+    assert_eq!(tokens(&one), 1);
+    let many: String = (0..10_000).map(|i| if i % 5_000 == 4_999 { "a\n".into() } else { format!("{i}\n") }).collect();
+    let many = piped(&["embed", MODEL, "--dimensions", "2", "-"], many.as_bytes()).ok();
+    let many = vectors(&many);
+    assert_eq!(many.len(), 10_000);
+    // In both windows of them, the text stands in its place.
+    let alone = vectors(&run(["embed", MODEL, "--dimensions", "2", "a"]).ok()).swap_remove(0);
+    assert_eq!((&many[4_999], &many[9_999]), (&alone, &alone));
+    assert_ne!(many[4_998], alone);
 }
 
 #[test]
