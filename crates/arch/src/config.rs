@@ -4,6 +4,7 @@ use crate::descriptor::{Activation, Norm, WindowPattern};
 use crate::keys::{self, Reader};
 use crate::pooling;
 use crate::{ArchDescriptor, Error};
+use akunu_formats::gguf;
 
 /// One set of rope frequencies, scaling applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,6 +172,12 @@ pub fn timing_heads(descriptor: &ArchDescriptor, reader: &Reader, c: &ModelConfi
     let json: Option<serde_json::Value> = side.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let pair = |v: &serde_json::Value| Some((v.get(0)?.as_u64()? as usize, v.get(1)?.as_u64()? as usize));
     let listed = json.as_ref().and_then(|j| j.get("alignment_heads")?.as_array()?.iter().map(pair).collect());
+    let flat: Vec<usize> = match reader.gguf().and_then(|m| m.get(&reader.gguf_key(keys::TIMING_HEADS))) {
+        Some(gguf::Value::Array(values)) => values.i64s().into_iter().flatten().map(|v| v as usize).collect(),
+        _ => Vec::new(),
+    };
+    let (pairs, _) = flat.as_chunks::<2>();
+    let listed = listed.or_else(|| (!pairs.is_empty()).then(|| pairs.iter().map(|[l, h]| (*l, *h)).collect()));
     let alike = |t: &&crate::descriptor::Timing| (t.layers, t.dim, t.vocab) == (c.layers.len(), c.dim, c.vocab);
     let published = || descriptor.timing.iter().find(alike).map(|t| t.heads.to_vec());
     let there = |heads: &Vec<(usize, usize)>| {

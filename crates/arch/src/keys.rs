@@ -28,7 +28,8 @@ keys! {
     VALUE_DIM = "attention.value_length", [];
     ROTATED = "rope.dimension_count", [];
     CONTEXT = "context_length", ["max_target_positions", "max_position_embeddings", "n_positions"];
-    MELS = "mel_count", ["num_mel_bins"];
+    MELS = "mels_count", ["num_mel_bins"];
+    TIMING_HEADS = "alignment_heads", [];
     VOCAB = "vocab_size", ["vocab_size"];
     RMS_EPS = "attention.layer_norm_rms_epsilon", ["rms_norm_eps"];
     LAYER_EPS = "attention.layer_norm_epsilon", ["layer_norm_eps", "norm_epsilon", "norm_eps", "layer_norm_epsilon"];
@@ -89,10 +90,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn gguf_key(&self, key: Key) -> String {
-        let own = format!("{}.encoder.{}", self.prefix, key.gguf);
+    pub fn gguf_key(&self, key: Key) -> String {
+        // A model of two stacks says which it means.
+        let own = format!("{}.{}.{}", self.prefix, if self.encoder { "encoder" } else { "decoder" }, key.gguf);
         match self.gguf() {
-            Some(m) if self.encoder && m.get(&own).is_some() => own,
+            Some(m) if m.get(&own).is_some() => own,
             _ => format!("{}.{}", self.prefix, key.gguf),
         }
     }

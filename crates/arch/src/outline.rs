@@ -8,7 +8,7 @@ use crate::rope::{self, Scaling};
 use crate::weights::{self, Name};
 use crate::{ArchDescriptor, Error, Model, ModelConfig, Role, RopeStyle, Shape};
 use akunu_formats::ModelFile;
-use akunu_formats::gguf::Field;
+use akunu_formats::gguf::{Array, Field};
 
 /// A GGUF file to be, but for its number formats and its tokenizer.
 pub struct Outline {
@@ -21,6 +21,8 @@ pub struct Outline {
     pub fields: Vec<(String, Field)>,
     /// In the order they are written.
     pub tensors: Vec<OutTensor>,
+    /// Those of the encoder that a decoder looks at, after them.
+    pub encoder: Vec<OutTensor>,
     head_dim: usize,
     rotated: usize,
 }
@@ -53,7 +55,7 @@ impl Outline {
     pub fn of_shape(shape: &Shape) -> Self {
         let config = shape.config();
         let mut outline = Self::new(shape.family, &config, shape.ropes());
-        outline.list(&config, shape.ropes(), |name, _| {
+        outline.tensors = list(shape.family, &config, shape.ropes(), |name, _| {
             (name.required || name.role == Role::Output && !shape.tied).then(|| weights::shape(name.role, &config))
         });
         outline
@@ -65,9 +67,6 @@ impl Outline {
         let reader = Reader::new(file, descriptor.name);
         let unsupported =
             |what: &str| Error::NotSupported { path: file.path().into(), what: format!("{what} in a GGUF file") };
-        if descriptor.encoder.is_some() {
-            return Err(unsupported("an encoder with a decoder"));
-        }
         let Some(json) = reader.json() else { return Err(unsupported("the outline of a GGUF file")) };
         let ropes = rope::from_json(descriptor, &reader, config, json)?;
         representable(descriptor, config, &ropes).map_err(unsupported)?;
@@ -79,12 +78,34 @@ impl Outline {
                 }
             }
         }
-        outline.list(config, ropes, |name, layer| {
-            let slice = model.weights.get(name.role, layer)?;
-            let vector = weights::shape(name.role, config).len() == 1;
-            Some(if vector { vec![slice.cols] } else { vec![slice.rows, slice.cols] })
-        });
+        outline.tensors = listed(model, ropes);
+        if let Some(encoder) = &model.encoder {
+            outline.fields.truncate(1);
+            outline.set_stacks(config, &encoder.config);
+            outline.encoder = listed(encoder, ropes);
+        }
         Ok(outline)
+    }
+
+    /// What GGUF's specification has for a model of two stacks, and what it leaves out.
+    fn set_stacks(&mut self, decoder: &ModelConfig, encoder: &ModelConfig) {
+        let name = self.descriptor.name;
+        for (stack, c) in [("encoder", encoder), ("decoder", decoder)] {
+            for (key, value) in [
+                (keys::CONTEXT, c.context),
+                (keys::DIM, c.dim),
+                (keys::HEADS, c.heads),
+                (keys::LAYERS, c.layers.len()),
+                (keys::FFN, c.ffn),
+            ] {
+                self.fields.push((format!("{name}.{stack}.{}", key.gguf), (value as u32).into()));
+            }
+        }
+        self.fields.push((format!("{name}.encoder.{}", keys::MELS.gguf), (encoder.mels as u32).into()));
+        self.set(keys::VOCAB, decoder.vocab as u32);
+        self.set(keys::LAYER_EPS, decoder.eps);
+        let heads = decoder.timing_heads.iter().flat_map(|(layer, head)| [*layer as i32, *head as i32]);
+        self.set(keys::TIMING_HEADS, Array::from_i32s(heads));
     }
 
     fn new(descriptor: &'static ArchDescriptor, config: &ModelConfig, ropes: rope::Pair) -> Self {
@@ -97,6 +118,7 @@ impl Outline {
             kv_heads: c.kv_heads,
             fields: vec![("general.architecture".into(), descriptor.name.into())],
             tensors: Vec::new(),
+            encoder: Vec::new(),
             head_dim: c.head_dim,
             rotated: c.rotated,
         };
@@ -169,44 +191,6 @@ impl Outline {
         }
     }
 
-    /// Lists the tensors that `shape_of` gives a shape: first those of the model, then layer by layer.
-    fn list(
-        &mut self,
-        config: &ModelConfig,
-        ropes: rope::Pair,
-        shape_of: impl Fn(&Name, Option<usize>) -> Option<Vec<usize>>,
-    ) {
-        let names: Vec<&Name> = self.descriptor.gguf_names.iter().copied().flatten().collect();
-        let divisors = rope::divisors(config.rotated, ropes[0].0, ropes[0].1);
-        let mut add = |name: &Name, layer: Option<usize>| {
-            let values = (name.role == Role::RopeFactors).then(|| divisors.clone()).flatten();
-            let shape = match &values {
-                Some(values) => Some(vec![values.len()]),
-                None => shape_of(name, layer),
-            };
-            let Some(shape) = shape else { return };
-            let rows = if shape.len() > 1 { shape[0] } else { 1 };
-            let text = match layer {
-                Some(l) => name.pattern.replace("{}", &l.to_string()),
-                None => name.pattern.to_string(),
-            };
-            match self.tensors.last_mut().filter(|t| t.name == text) {
-                // The next part of a stacked tensor.
-                Some(stacked) => {
-                    stacked.parts.push((name.role, rows));
-                    stacked.shape[0] += rows;
-                }
-                None => {
-                    let parts = vec![(name.role, rows)];
-                    self.tensors.push(OutTensor { name: text, layer, parts, shape, values });
-                }
-            }
-        };
-        let (of_layers, of_model): (Vec<&Name>, Vec<&Name>) = names.iter().partition(|n| n.pattern.contains("{}"));
-        of_model.iter().for_each(|name| add(name, None));
-        (0..config.layers.len()).for_each(|l| of_layers.iter().for_each(|name| add(name, Some(l))));
-    }
-
     /// The row (or value of a vector) of the split-half original that becomes row `row` of the GGUF tensor.
     pub fn source_row(&self, role: Role, row: usize) -> usize {
         let rotates = matches!(role, Role::Q | Role::K | Role::QBias | Role::KBias);
@@ -216,6 +200,59 @@ impl Outline {
         }
         row - in_head + in_head % 2 * (self.rotated / 2) + in_head / 2
     }
+}
+
+/// The tensors a stack of a model has.
+fn listed(model: &Model, ropes: rope::Pair) -> Vec<OutTensor> {
+    list(model.descriptor, &model.config, ropes, |name, layer| {
+        let slice = model.weights.get(name.role, layer)?;
+        let shape = weights::shape(name.role, &model.config);
+        Some(match shape.len() {
+            1 => vec![slice.cols],
+            2 => vec![slice.rows, slice.cols],
+            _ => shape,
+        })
+    })
+}
+
+/// The tensors that `shape_of` gives a shape: first those of the model, then layer by layer.
+fn list(
+    descriptor: &ArchDescriptor,
+    config: &ModelConfig,
+    ropes: rope::Pair,
+    shape_of: impl Fn(&Name, Option<usize>) -> Option<Vec<usize>>,
+) -> Vec<OutTensor> {
+    let mut tensors: Vec<OutTensor> = Vec::new();
+    let names: Vec<&Name> = descriptor.gguf_names.iter().copied().flatten().collect();
+    let divisors = rope::divisors(config.rotated, ropes[0].0, ropes[0].1);
+    let mut add = |name: &Name, layer: Option<usize>| {
+        let values = (name.role == Role::RopeFactors).then(|| divisors.clone()).flatten();
+        let shape = match &values {
+            Some(values) => Some(vec![values.len()]),
+            None => shape_of(name, layer),
+        };
+        let Some(shape) = shape else { return };
+        let rows = if shape.len() > 1 { shape[0] } else { 1 };
+        let text = match layer {
+            Some(l) => name.pattern.replace("{}", &l.to_string()),
+            None => name.pattern.to_string(),
+        };
+        match tensors.last_mut().filter(|t| t.name == text) {
+            // The next part of a stacked tensor.
+            Some(stacked) => {
+                stacked.parts.push((name.role, rows));
+                stacked.shape[0] += rows;
+            }
+            None => {
+                let parts = vec![(name.role, rows)];
+                tensors.push(OutTensor { name: text, layer, parts, shape, values });
+            }
+        }
+    };
+    let (of_layers, of_model): (Vec<&Name>, Vec<&Name>) = names.iter().partition(|n| n.pattern.contains("{}"));
+    of_model.iter().for_each(|name| add(name, None));
+    (0..config.layers.len()).for_each(|l| of_layers.iter().for_each(|name| add(name, Some(l))));
+    tensors
 }
 
 /// Whether reading the GGUF file gives this configuration back; what cannot be said, where not.

@@ -103,11 +103,22 @@ fn heads_that_time_words_look_at_all_that_was_heard() {
 }
 
 #[test]
-fn a_model_of_speech_is_not_converted_in_part() {
-    let (dir, _) = models().swap_remove(0);
-    let out = TempDir::new();
-    let path = out.join("speech.gguf");
-    let error = convert(&dir, &path, "f16", Default::default(), &mut |_, _| {}).err().unwrap().to_string();
-    assert!(error.contains("not supported: converting a model of speech"), "{error}");
-    assert!(!path.exists());
+fn a_model_of_speech_converted_to_gguf_gives_the_oracles_encoder_and_logits() {
+    for (dir, golden) in models() {
+        let out = TempDir::new();
+        let path = out.join("speech.gguf");
+        convert(&dir, &path, "f32", Default::default(), &mut |_, _| {}).unwrap();
+        let load = |path| {
+            let options = LoadOptions { kv: DType::F32, activations: Activations::F32, ..LoadOptions::default() };
+            Engine::load(path, options).unwrap()
+        };
+        let (mut engine, original) = (load(&path), load(&dir));
+        assert_eq!(engine.model().config.timing_heads, original.model().config.timing_heads);
+        let mut sequence = engine.sequence();
+        engine.hear(&mut sequence, &frames(&golden)).unwrap();
+        let encoded: Vec<f32> = (0..engine.heard()).flat_map(|p| engine.encoded(p).to_vec()).collect();
+        // The oracle's tolerance where prompts may be rounded to bf16.
+        let error = relative_error(&encoded, &golden.f32("encoder"));
+        assert!(error < 2e-3, "{}: encoder off by {error:.1e}", name(&dir));
+    }
 }

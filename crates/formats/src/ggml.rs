@@ -16,21 +16,21 @@ use crate::model_file::{Container, Contents, MAX_TENSORS, Metadata, Span, Tensor
 /// "ggml" as a little-endian word.
 const MAGIC: &[u8; 4] = b"lmgg";
 const ARCHITECTURE: &str = "whisper";
-/// The numbers of the header in file order, by their keys after the architecture's name.
-const NUMBERS: [&str; 11] = [
+/// The numbers of the header in file order, by the keys that GGUF's specification has for them; the type of the file, which
+/// every tensor says itself, follows.
+const NUMBERS: [&str; 10] = [
     "vocab_size",
     "encoder.context_length",
     "encoder.embedding_length",
     "encoder.attention.head_count",
     "encoder.block_count",
-    "context_length",
-    "embedding_length",
-    "attention.head_count",
-    "block_count",
-    "encoder.mel_count",
-    "file_type",
+    "decoder.context_length",
+    "decoder.embedding_length",
+    "decoder.attention.head_count",
+    "decoder.block_count",
+    "encoder.mels_count",
 ];
-/// No number of the header is larger: real ones end at 51,866, but for the file type's version.
+/// No number of the header is larger: real ones end at 51,866.
 const MAX_NUMBER: u32 = 1 << 20;
 const MAX_TOKENS: u64 = 1 << 20;
 const MAX_NAME: u64 = 1024;
@@ -65,19 +65,23 @@ fn numbers(path: &Path, cursor: &mut Cursor<'_>) -> Result<Keys, Error> {
     keys.insert("general.architecture", ARCHITECTURE.into())?;
     let mut add = |key: &str, field: Field| keys.insert(&format!("{ARCHITECTURE}.{key}"), field);
     let mut widths = [0; NUMBERS.len()];
-    for (name, width) in NUMBERS.iter().zip(&mut widths) {
+    let mut number = |name: &str| {
         let value = cursor.u32(&format_args!("{name:?} in the header"))?;
         if value > MAX_NUMBER {
             let what = "a ggml file from before GGUF that is not a Whisper model".into();
             return Err(cursor.fail(Fault::NotSupported(what)));
         }
-        add(name, value.into())?;
-        *width = value;
+        Ok(value)
+    };
+    for (name, width) in NUMBERS.iter().zip(&mut widths) {
+        *width = number(name)?;
+        add(name, (*width).into())?;
     }
+    number("file_type")?;
     // What the format leaves out because all its models have it.
     let [_, _, encoder_width, _, _, _, width, ..] = widths;
     add("encoder.feed_forward_length", (4 * encoder_width).into())?;
-    add("feed_forward_length", (4 * width).into())?;
+    add("decoder.feed_forward_length", (4 * width).into())?;
     add("attention.layer_norm_epsilon", 1e-5f32.into())?;
     Ok(keys)
 }

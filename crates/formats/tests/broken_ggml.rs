@@ -54,7 +54,7 @@ fn the_sound_file_opens() {
     let Metadata::Gguf(keys) = file.metadata() else { panic!("not GGUF's keys") };
     assert_eq!(keys.str("general.architecture").unwrap(), Some("whisper"));
     assert_eq!(keys.u64("whisper.encoder.block_count").unwrap(), Some(4));
-    assert_eq!(keys.u64("whisper.feed_forward_length").unwrap(), Some(1536));
+    assert_eq!(keys.u64("whisper.decoder.feed_forward_length").unwrap(), Some(1536));
     read_everything(&file);
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use crate::byte_level;
 use crate::error::Error;
 use crate::pre_names::GPT2;
 use crate::split::{Step, split};
@@ -37,30 +38,54 @@ impl Ranked {
         self.tokens.get(id as usize).map_or(&[], |t| t)
     }
 
-    /// The tokens of a text. Bytes that no token has are left out.
-    pub fn encode(&self, text: &str) -> Vec<u32> {
-        let ranks = self.ranks.get_or_init(|| {
+    fn ranks(&self) -> &HashMap<Box<[u8]>, u32> {
+        self.ranks.get_or_init(|| {
             let by_rank = self.tokens.iter().enumerate().filter(|(_, t)| !t.is_empty());
             // The lower rank wins where a token is there twice.
             by_rank.rev().map(|(rank, token)| (token.clone(), rank as u32)).collect()
-        });
+        })
+    }
+
+    /// The tokens of a text. Bytes that no token has are left out.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        let ranks = self.ranks();
         let mut out = Vec::new();
         split(&self.steps, text, true, &mut |word| {
-            word.as_bytes().chunks(MAX_WORD).for_each(|word| merge(ranks, word, &mut out));
+            for word in word.as_bytes().chunks(MAX_WORD) {
+                let cuts = merge(ranks, word, u32::MAX);
+                out.extend(cuts.windows(2).filter_map(|part| ranks.get(&word[part[0]..part[1]])));
+            }
         });
         out
     }
+
+    /// The same vocabulary as byte-level BPE has it: the tokens as text, and the merges, best first. What lower ranks make
+    /// two parts of, a merge makes one.
+    pub fn as_byte_pairs(&self) -> (Vec<String>, Vec<String>) {
+        let text = |bytes: &[u8]| bytes.iter().map(|b| byte_level::char_of(*b)).collect::<String>();
+        let ranks = self.ranks();
+        let pair = |(rank, token): (usize, &Box<[u8]>)| {
+            let cuts = merge(ranks, &token[..token.len().min(MAX_WORD)], rank as u32);
+            let [_, cut, end] = cuts[..] else { return None };
+            let parts = [&token[..cut], &token[cut..]];
+            let known = end == token.len() && parts.iter().all(|p| ranks.contains_key(*p));
+            known.then(|| format!("{} {}", text(parts[0]), text(parts[1])))
+        };
+        let merges = self.tokens.iter().enumerate().filter_map(pair).collect();
+        (self.tokens.iter().map(|t| text(t)).collect(), merges)
+    }
 }
 
-fn merge(ranks: &HashMap<Box<[u8]>, u32>, word: &[u8], out: &mut Vec<u32>) {
-    // Where parts begin, and where the last one ends.
+/// Where parts of a word begin once all ranks below `limit` are merged, and where the last one ends.
+fn merge(ranks: &HashMap<Box<[u8]>, u32>, word: &[u8], limit: u32) -> Vec<usize> {
     let mut cuts: Vec<usize> = (0..=word.len()).collect();
     while cuts.len() > 2 {
         let joined = |i: usize| ranks.get(&word[cuts[i]..cuts[i + 2]]).map(|rank| (*rank, i));
-        let Some((_, at)) = (0..cuts.len() - 2).filter_map(joined).min() else { break };
+        let best = (0..cuts.len() - 2).filter_map(joined).min().filter(|(rank, _)| *rank < limit);
+        let Some((_, at)) = best else { break };
         cuts.remove(at + 1);
     }
-    out.extend(cuts.windows(2).filter_map(|part| ranks.get(&word[part[0]..part[1]])));
+    cuts
 }
 
 #[cfg(test)]
@@ -76,5 +101,14 @@ mod tests {
         assert_eq!(ranked.encode("abc abx"), [7, 3, 5]);
         assert_eq!(ranked.bytes(6), b" a");
         assert_eq!(ranked.bytes(99), b"");
+    }
+
+    #[test]
+    fn merges_follow_from_ranks() {
+        let tokens = ["a", "b", "c", " ", "bc", "ab", " a", "abc"];
+        let ranked = Ranked::new(tokens.iter().map(|t| t.as_bytes())).unwrap();
+        let (tokens, merges) = ranked.as_byte_pairs();
+        assert_eq!(tokens, ["a", "b", "c", "Ġ", "bc", "ab", "Ġa", "abc"]);
+        assert_eq!(merges, ["b c", "a b", "Ġ a", "a bc"]);
     }
 }

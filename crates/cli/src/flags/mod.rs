@@ -410,9 +410,9 @@ fn convert() -> Command {
     Command::new("convert")
         .about("Convert or quantize a model to GGUF")
         .long_about(
-            "Convert a safetensors directory (Hugging Face or MLX) or a GGUF file to a GGUF file, quantizing its \
-             weights on the way. TYPE is a number format (q4_0, q8_0, f16, …) or one of the usual mixtures (q4_k_m, \
-             q5_k_m, …).",
+            "Convert a safetensors directory (Hugging Face or MLX), a GGUF file or a Whisper model's ggml file to a \
+             GGUF file, quantizing its weights on the way. TYPE is a number format (q4_0, q8_0, f16, …) or one of the \
+             usual mixtures (q4_k_m, q5_k_m, …).",
         )
         .arg(
             Arg::new("source")

@@ -10,8 +10,8 @@ pub fn transcribe() -> Command {
     Command::new("transcribe")
         .about("Write down what is said in recordings")
         .long_about(
-            "Write down what is said in recordings, with a Whisper model: whisper.cpp's ggml file or a directory with \
-             safetensors. Recordings are wav, mp3, flac, ogg/vorbis or m4a/aac, of any rate and length; what is not \
+            "Write down what is said in recordings, with a Whisper model: whisper.cpp's ggml file, a GGUF file or a \
+             directory with safetensors. Recordings are wav, mp3, flac, ogg/vorbis or m4a/aac, of any rate and length; what is not \
              16 kHz mono is mixed and resampled. Text appears as it is understood.\n\n\
              With --live the recording is what comes through standard input: raw signed 16-bit little-endian samples, \
              mono, 16 kHz. What was said so far stands on standard error until it is final.",

@@ -171,9 +171,11 @@ impl Mixture {
         MIXTURES.iter().map(|m| m.name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The format of one tensor. Vectors stay exact: they are few and everything depends on them.
+    /// The format of one tensor. Vectors stay exact, and so do tables of positions: they are few and everything depends
+    /// on them.
     pub fn format(&self, tensor: &OutTensor, model: ModelFacts) -> DType {
-        let Some(&cols) = tensor.shape.last().filter(|_| tensor.is_matrix()) else { return DType::F32 };
+        let exact = !tensor.is_matrix() || tensor.has(Role::Positions);
+        let Some(&cols) = tensor.shape.last().filter(|_| !exact) else { return DType::F32 };
         let rule = self.rules.iter().find(|r| r.of.is(tensor, model) && r.within.holds(tensor.layer, model));
         fitting(rule.map_or(self.base, |r| r.format), cols)
     }

@@ -1,4 +1,4 @@
-//! Models from one file to another: HF, MLX or GGUF to GGUF, in any mixture of number formats.
+//! Models from one file to another: HF, MLX, GGUF or Whisper's ggml to GGUF, in any mixture of number formats.
 //!
 //! Tensors are read from the mapping, converted a slice at a time and written as they come: memory stays bounded by the
 //! slices, whatever the model's size. The file gets its name when it is whole.
@@ -20,7 +20,7 @@ use akunu_arch::outline::OutTensor;
 use akunu_arch::{Model, Outline, Role};
 use akunu_dtype::DType;
 use akunu_formats::gguf::{self, TensorWriter, Writer};
-use akunu_formats::{Metadata, ModelFile, Tensor};
+use akunu_formats::{Container, Metadata, ModelFile, Tensor};
 
 use mixture::ModelFacts;
 use rows::Rows;
@@ -63,22 +63,30 @@ pub fn convert(
     }
     let file = ModelFile::open(source)?;
     let model = Model::read(&file)?;
-    // Its tensors are two models', of which only one is listed.
-    if model.encoder.is_some() {
-        return Err(Error::NotSupported { path: source.into(), what: "converting a model of speech".into() });
-    }
     let mut writer = Writer::create(destination, options.overwrite)?;
     let mut outline = None;
     let (tensors, tokenizer) = match file.metadata() {
         Metadata::Gguf(metadata) => {
             copy_metadata(metadata, &mut writer)?;
-            (listed(&file, &model), metadata.get("tokenizer.ggml.tokens").is_some())
+            let tokenizer = match file.container() {
+                Container::Ggml => {
+                    name_model(&file, &mut writer)?;
+                    tokenizer::of_speech(&file, model.config.vocab)?.write(&mut writer)?;
+                    true
+                }
+                _ => metadata.get("tokenizer.ggml.tokens").is_some(),
+            };
+            (listed(&file, &model), tokenizer)
         }
         Metadata::Json(_) => {
             let outline = outline.insert(Outline::of_model(&file, &model)?);
             let tokenizer = write_metadata(&file, outline, &mut writer)?;
-            let tensors = std::mem::take(&mut outline.tensors);
-            (found(&file, &model, tensors, outline), tokenizer)
+            let (tensors, encoder) = (std::mem::take(&mut outline.tensors), std::mem::take(&mut outline.encoder));
+            let mut planned = found(&file, &model, tensors, outline);
+            if let Some(model) = &model.encoder {
+                planned.extend(found(&file, model, encoder, outline));
+            }
+            (planned, tokenizer)
         }
     };
     writer.set("general.quantization_version", QUANTIZATION_VERSION)?;
@@ -167,7 +175,8 @@ impl Planned<'_> {
 /// The tensors of a GGUF file as they are, in file order.
 fn listed<'a>(file: &'a ModelFile, model: &Model) -> Vec<Planned<'a>> {
     let mut roles: HashMap<usize, Vec<(Role, Option<usize>, usize)>> = HashMap::new();
-    for (role, layer, slice) in model.weights.iter() {
+    let encoder = model.encoder.iter().flat_map(|e| e.weights.iter());
+    for (role, layer, slice) in model.weights.iter().chain(encoder) {
         roles.entry(slice.tensor).or_default().push((role, layer, slice.rows));
     }
     let planned = file.tensors().iter().enumerate().filter_map(|(index, tensor)| {
@@ -187,7 +196,10 @@ fn found<'a>(file: &'a ModelFile, model: &Model, tensors: Vec<OutTensor>, outlin
     let planned = tensors.into_iter().map(|out| {
         let source = |&(role, _): &(Role, usize)| {
             let slice = model.weights.get(role, out.layer)?;
-            Some(Source { role, tensor: &file.tensors()[slice.tensor], start: slice.row, count: slice.rows })
+            let tensor = &file.tensors()[slice.tensor];
+            // A convolution's channel is a row of the model's and several of the file's.
+            let rows = slice.cols / tensor.cols().max(1);
+            Some(Source { role, tensor, start: rows * slice.row, count: rows * slice.rows })
         };
         let sources: Vec<Source<'a>> = out.parts.iter().filter_map(source).collect();
         let offset = if sources.first().is_some_and(|s| is_norm(s.role)) { model.norm_weight_offset } else { 0.0 };
@@ -217,11 +229,7 @@ fn write_metadata(file: &ModelFile, outline: &Outline, writer: &mut Writer) -> R
     for (key, field) in &outline.fields {
         writer.set(key, field.clone())?;
     }
-    writer.set("general.type", "model")?;
-    let path = fs::canonicalize(file.path()).unwrap_or_else(|_| file.path().to_path_buf());
-    if let Some(name) = path.file_name().and_then(|n| n.to_str()) {
-        writer.set("general.name", name)?;
-    }
+    name_model(file, writer)?;
     match tokenizer::read(file, outline.vocab)? {
         Some(vocabulary) => vocabulary.write(writer).map(|()| true),
         None => {
@@ -229,4 +237,13 @@ fn write_metadata(file: &ModelFile, outline: &Outline, writer: &mut Writer) -> R
             Ok(false)
         }
     }
+}
+
+fn name_model(file: &ModelFile, writer: &mut Writer) -> Result<(), Error> {
+    writer.set("general.type", "model")?;
+    let path = fs::canonicalize(file.path()).unwrap_or_else(|_| file.path().to_path_buf());
+    if let Some(name) = path.file_name().and_then(|n| n.to_str()) {
+        writer.set("general.name", name)?;
+    }
+    Ok(())
 }

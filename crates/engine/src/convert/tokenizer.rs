@@ -7,12 +7,14 @@ use std::collections::HashMap;
 
 use akunu_formats::ModelFile;
 use akunu_formats::gguf::{Array, Writer};
-use akunu_text::{ChatTemplate, Encode, GPT2_PATTERN, GgufVocab, TokenKind, Tokenizer, pre_tokenizer_name};
+use akunu_text::{ChatTemplate, Encode, GPT2_PATTERN, GgufVocab, Ranked, TokenKind, Tokenizer, pre_tokenizer_name};
 use serde_json::Value;
 
 use super::error::Error;
+use crate::speech;
 
 /// A vocabulary as GGUF says it.
+#[derive(Default)]
 pub struct Vocabulary {
     model: &'static str,
     pre: &'static str,
@@ -80,6 +82,30 @@ pub fn read(file: &ModelFile, vocab: usize) -> Result<Option<Vocabulary>, Error>
         return Err(not_supported("this tokenizer: in a GGUF file it would read text differently"));
     }
     Ok(Some(vocabulary))
+}
+
+/// The vocabulary of a model of speech that ranks its tokens and does not name those that are no words.
+pub fn of_speech(file: &ModelFile, vocab: usize) -> Result<Vocabulary, Error> {
+    let not_supported = |what: &str| Error::NotSupported { path: file.path().into(), what: what.into() };
+    let ranked = Ranked::new(file.tokens())?;
+    let names = speech::Vocabulary::new(file, None, vocab).map_err(|e| not_supported(&e.to_string()))?;
+    let (mut tokens, merges) = ranked.as_byte_pairs();
+    tokens.truncate(names.end as usize);
+    let mut types: Vec<i32> = tokens.iter().map(|t| if t.is_empty() { 5 } else { 1 }).collect();
+    for (id, token) in tokens.iter_mut().enumerate().filter(|(_, t)| t.is_empty()) {
+        *token = format!("[PAD{id}]");
+    }
+    for id in tokens.len()..vocab {
+        tokens.push(names.mark(id as u32).unwrap_or_else(|| format!("[PAD{id}]")));
+        types.push(3);
+    }
+    let end = Some(names.end);
+    let vocabulary =
+        Vocabulary { model: "gpt2", pre: "gpt-2", tokens, types, merges, bos: end, eos: end, ..Vocabulary::default() };
+    if Tokenizer::from_gguf(vocabulary.as_gguf())?.encode(PROBE, Encode::default()) != ranked.encode(PROBE) {
+        return Err(not_supported("this vocabulary: in a GGUF file it would read text differently"));
+    }
+    Ok(vocabulary)
 }
 
 /// Pairs of tokens, best first; either list of pairs or of strings with a space between.
@@ -153,23 +179,14 @@ impl Vocabulary {
             Some(TokenKind::Unused) | None => 5,
         };
         Self {
-            model: "",
-            pre: "",
             tokens: ids.clone().map(|id| text(id).map_or_else(|| format!("[PAD{id}]"), str::to_owned)).collect(),
             types: ids.map(kind).collect(),
-            scores: Vec::new(),
-            merges: Vec::new(),
             bos: tokenizer.bos(),
             eos: tokenizer.eos(),
             unknown: tokenizer.unknown(),
             pad: tokenizer.pad(),
-            cls: None,
-            separator: None,
-            lowercase: None,
-            strip_accents: None,
             add_bos: tokenizer.adds_bos(),
-            add_space_prefix: None,
-            chat_template: None,
+            ..Self::default()
         }
     }
 

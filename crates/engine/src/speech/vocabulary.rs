@@ -132,6 +132,27 @@ impl Vocabulary {
         LANGUAGES.iter().take(self.languages as usize).enumerate().map(move |(i, (code, _))| (*code, first + i as u32))
     }
 
+    /// The name of a token that is no word.
+    pub fn mark(&self, token: u32) -> Option<String> {
+        let language = || self.languages().find(|(_, t)| *t == token).map(|(code, _)| code);
+        let name = match token {
+            t if t < self.end => return None,
+            t if t >= self.first_timestamp => {
+                return Some(format!("<|{:.2}|>", f64::from(t - self.first_timestamp) * 0.02));
+            }
+            t if t == self.end => "endoftext",
+            t if t == self.start => "startoftranscript",
+            t if t == self.translate => "translate",
+            t if t == self.transcribe => "transcribe",
+            t if t == self.start_of_model => "startoflm",
+            t if t == self.previous => "startofprev",
+            t if t == self.no_speech => "nospeech",
+            t if t == self.no_timestamps => "notimestamps",
+            _ => language()?,
+        };
+        Some(format!("<|{name}|>"))
+    }
+
     pub fn is_timestamp(&self, token: u32) -> bool {
         token >= self.first_timestamp
     }
