@@ -1,9 +1,10 @@
 //! Whole transcriptions against OpenAI's reference: a small model that understands tones, and recordings of them.
 
 use akunu::audio::Features;
+use akunu::convert::convert;
 use akunu::cpu::Level;
 use akunu::dtype::PlanesMut;
-use akunu::speech::{Decoding, Live, Segment, Task, TranscribeOptions, Transcriber, Transcript};
+use akunu::speech::{Decoding, Event, Live, Segment, Task, TranscribeOptions, Transcriber, Transcript};
 use akunu::{Activations, DType, LoadOptions};
 use akunu_testkit::{TempDir, fixtures, golden};
 use serde_json::Value;
@@ -208,50 +209,100 @@ fn compare(level: Level) {
     }
 }
 
-/// Where the pause of "paused" is heard, the reference has a sentence in it that nobody says, and so have we. Where silence
-/// is left out there is none, and sentences stand where they are said.
+/// What is played in a recording: when each sentence begins and ends, and its words.
+fn sentences(recording: &Value) -> Vec<(f64, f64, String)> {
+    let names = if recording["language"] == "en" { &SPOKEN[3..9] } else { &SPOKEN[9..] };
+    let mut sentences: Vec<(f64, f64, String)> = Vec::new();
+    for chord in recording["score"].as_array().unwrap() {
+        let (onset, end) = (chord[0].as_f64().unwrap(), chord[1].as_f64().unwrap());
+        let word = names[chord[2].as_u64().unwrap() as usize].1;
+        match sentences.last_mut().filter(|s| onset - s.1 < 0.5) {
+            Some(sentence) => (sentence.1, sentence.2) = (end, format!("{}{word}", sentence.2)),
+            None => sentences.push((onset, end, word.to_owned())),
+        }
+    }
+    sentences
+}
+
+/// With all that is on by default: windows that know the text before them, beams, and silence left out, so that times go
+/// on after it.
 #[test]
-fn nothing_is_made_up_in_silence() {
+fn nothing_is_lost_and_nothing_is_made_up() {
     let dir = TempDir::new();
     let (mut transcriber, expected) = (load(&dir, Level::detect()), expected());
-    let skipping = TranscribeOptions { skip_silence: true, condition: false, ..options(&Value::Null) };
-    for (name, silence, said) in [("paused", 13.3..50.3, "la so mi. re la mi re so."), ("silence", 0.0..40.0, "")] {
-        let path = dir.write("recording.wav", &wav(&play(&expected["recordings"][name])));
-        let inside = |s: &&Segment| s.end.min(silence.end) - s.start.max(silence.start) > 0.3;
-        let heard = transcribe(&mut transcriber, &path, &options(&Value::Null));
-        assert_eq!(heard.segments.iter().any(|s| inside(&s)), name == "paused", "{:?}", lines(&heard.segments));
-        let found = transcribe(&mut transcriber, &path, &skipping);
-        assert!(
-            found.text().contains(said) && found.segments.is_empty() == said.is_empty(),
-            "{name}: {}",
-            found.text()
-        );
-        assert_eq!(found.segments.iter().filter(inside).count(), 0, "{name}: {:?}", lines(&found.segments));
+    for (name, recording) in expected["recordings"].as_object().unwrap() {
+        let path = dir.write("recording.wav", &wav(&play(recording)));
+        let found = transcribe(&mut transcriber, &path, &TranscribeOptions::default()).segments;
+        let wanted = sentences(recording);
+        let text = |s: &Segment| s.text.trim_end_matches('.').to_owned();
+        let said: Vec<String> = wanted.iter().map(|s| s.2.clone()).collect();
+        assert_eq!(found.iter().map(text).collect::<Vec<_>>(), said, "{name}");
+        for (found, (start, end, _)) in found.iter().zip(wanted) {
+            let apart = (found.start - start).abs().max((found.end - end).abs());
+            assert!(apart < 0.1, "{name}: {found:?} is said from {start} to {end}");
+        }
     }
 }
 
+/// Also where it is long, has pauses, and its language is not known.
 #[test]
 fn what_is_said_live_is_what_is_said_in_a_file() {
     let dir = TempDir::new();
     let (mut transcriber, expected) = (load(&dir, Level::detect()), expected());
-    let samples = play(&expected["recordings"]["short"]);
-    let path = dir.write("recording.wav", &wav(&samples));
-    let skipping = TranscribeOptions { skip_silence: true, ..options(&Value::Null) };
-    let file = transcribe(&mut transcriber, &path, &skipping).text();
-    let samples: Vec<f32> = samples.iter().map(|s| f32::from(*s) / 32768.0).collect();
-    let mut live = Live::new(&transcriber, &skipping).unwrap();
-    let mut said = String::new();
-    let mut each = |event: akunu::speech::Event<'_>| {
-        if let akunu::speech::Event::Segment(segment) = event {
-            said.push_str(&segment.text);
+    for (name, recording) in expected["recordings"].as_object().unwrap() {
+        let samples = play(recording);
+        let path = dir.write("recording.wav", &wav(&samples));
+        let options = TranscribeOptions::default();
+        let file = transcribe(&mut transcriber, &path, &options);
+        let samples: Vec<f32> = samples.iter().map(|s| f32::from(*s) / 32768.0).collect();
+        let mut live = Live::new(&transcriber, &options).unwrap();
+        let mut said = Transcript::default();
+        let mut each = |event: Event<'_>| {
+            match event {
+                Event::Segment(segment) => said.segments.push(segment.clone()),
+                Event::Language(code) => said.language = code.to_owned(),
+                Event::Progress(_) => {}
+            }
+            ControlFlow::Continue(())
+        };
+        let mut partial = 0;
+        for part in samples.chunks(12_345) {
+            let so_far = live.push(&mut transcriber, part, &mut each).unwrap();
+            partial += usize::from(so_far.is_some_and(|text| !text.is_empty()));
         }
-        ControlFlow::Continue(())
-    };
-    for part in samples.chunks(12_345) {
-        live.push(&mut transcriber, part, &mut each).unwrap();
+        live.finish(&mut transcriber, &mut each).unwrap();
+        assert_eq!(said.language, file.language, "{name}");
+        assert_eq!(lines(&said.segments), lines(&file.segments), "{name}");
+        assert!(partial > 0 || name == "silence", "{name}: nothing was seen before it was final");
     }
-    live.finish(&mut transcriber, &mut each).unwrap();
-    assert_eq!(said.trim(), file);
+}
+
+#[test]
+fn a_converted_model_hears_the_same() {
+    let (dir, expected) = (TempDir::new(), expected());
+    let recording = dir.write("recording.wav", &wav(&play(&expected["recordings"]["german"])));
+    let ggml = model(&dir, DType::F32);
+    let timed = TranscribeOptions { words: true, prompt: Some("re mi fa".into()), ..TranscribeOptions::default() };
+    let hear = |path: &Path| {
+        let options = LoadOptions { activations: Activations::F32, threads: Some(2), ..LoadOptions::default() };
+        let mut transcriber = Transcriber::load(path, options).unwrap();
+        transcribe(&mut transcriber, &recording, &timed)
+    };
+    let wanted = hear(&ggml);
+    let mut source = ggml;
+    // One after the other: ggml to GGUF, and from there on GGUF to GGUF.
+    for kind in ["f32", "f16", "q8_0", "q5_0"] {
+        let path = dir.join(&format!("tones-{kind}.gguf"));
+        let report = convert(&source, &path, kind, Default::default(), &mut |_, _| {}).unwrap();
+        assert!(report.tokenizer, "{kind}");
+        let found = hear(&path);
+        assert_eq!(found.text(), wanted.text(), "{kind}");
+        assert_eq!(found.language, "de", "{kind}");
+        if kind == "f32" {
+            assert_eq!(found, wanted);
+        }
+        source = path;
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Speech as it is spoken: what is said so far, again and again, and for good once it is followed by a pause or fills
-//! the window.
+//! the window. Windows are those of a file, so that the text is, too: only the loudest sound is known later.
 
 use super::{Event, Segment, Session, TranscribeOptions, Transcriber, vad};
 use crate::Error;
@@ -22,8 +22,6 @@ pub struct Live {
 
 /// Frames between looks at speech that goes on.
 const STEP: usize = 2 * FRAME_RATE;
-/// A pause that ends what was said.
-const PAUSE: usize = 7 * FRAME_RATE / 10;
 /// Shorter speech is not decoded before it goes on.
 const SHORTEST: usize = FRAME_RATE / 2;
 
@@ -86,38 +84,42 @@ impl Live {
         self.frames.forget(self.seek, bands);
         let energies = self.frames.get(self.seek, most, bands);
         self.peak = energies.iter().copied().fold(self.peak, f32::max);
+        let mut count = energies.len() / bands;
+        let full = count == most;
+        let mut done = full || ending;
         if self.skip_silence {
-            let quiet = vad::silence(energies, bands, self.peak);
-            if quiet > 0 {
-                self.seek += quiet;
-                return Ok(None);
+            match vad::hear(energies, bands, self.peak, ending && !full) {
+                // One stretch, once a pause has followed it.
+                vad::Heard::Speech(frames) => (count, done) = (frames, done || frames < count),
+                silent if done => {
+                    self.seek += silent.left_out(count);
+                    return Ok(None);
+                }
+                // How long it is, is not known yet.
+                _ => return Ok(None),
             }
         }
-        let count = energies.len() / bands;
-        if count < SHORTEST && !ending {
+        if count < SHORTEST && !done {
             return Ok(None);
         }
-        let full = count == most;
-        let paused = vad::ends_quietly(energies, bands, self.peak, PAUSE);
-        let window = akunu_audio::window(energies, most * bands, self.peak);
-        let before = self.session.previous.clone();
-        let knew = self.session.language.is_some();
+        let window = akunu_audio::window(&energies[..count * bands], most * bands, self.peak);
+        let before = self.session.said.clone();
         let (segments, moved) = self.session.window(transcriber, &window, (self.seek, count))?;
-        if !knew {
-            let _ = each(Event::Language(self.session.language()));
-        }
         let text = |segments: &[Segment]| segments.iter().map(|s| s.text.as_str()).collect::<String>();
-        if !(full || paused || ending) {
+        if !done {
             // Not for good: the next look begins at the same place, knowing what this one knew.
-            self.session.previous = before;
+            self.session.said = before;
             return Ok(Some(text(&segments)));
+        }
+        if before.language.is_none() {
+            let _ = each(Event::Language(self.session.language()));
         }
         for segment in &segments {
             if each(Event::Segment(segment)).is_break() {
                 break;
             }
         }
-        self.seek += if full { moved } else { count };
+        self.seek += moved;
         Ok(Some(String::new()))
     }
 }

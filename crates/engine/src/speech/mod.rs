@@ -210,20 +210,23 @@ impl Transcriber {
         let mut transcript = Transcript::default();
         let mut seek = 0;
         while seek < total {
-            let count = most.min(total - seek);
+            let (peak, mut count) = (features.peak(), most.min(total - seek));
+            let energies = features.energies(seek, count)?;
             if options.skip_silence {
-                let peak = features.peak();
-                let quiet = vad::silence(features.energies(seek, count)?, bands, peak);
-                if quiet > 0 {
-                    seek += quiet;
-                    if each(Event::Progress(seek.min(total))).is_break() {
-                        break;
+                match vad::hear(energies, bands, peak, seek + count == total) {
+                    vad::Heard::Speech(frames) => count = frames,
+                    silent => {
+                        seek += silent.left_out(count);
+                        if each(Event::Progress(seek.min(total))).is_break() {
+                            break;
+                        }
+                        continue;
                     }
-                    continue;
                 }
             }
-            let frames = features.window(seek, most)?;
-            let knew = session.language.is_some();
+            let energies = &energies[..energies.len().min(count * bands)];
+            let frames = akunu_audio::window(energies, most * bands, peak);
+            let knew = session.said.language.is_some();
             let (segments, moved) = session.window(self, &frames, (seek, count))?;
             if !knew && each(Event::Language(session.language())).is_break() {
                 break;
@@ -263,10 +266,16 @@ impl Transcriber {
     }
 }
 
-/// What a transcription knows from window to window.
+/// A transcription on its way.
 struct Session {
     options: TranscribeOptions,
     rules: Rules,
+    said: Said,
+}
+
+/// What a window knows of those before it.
+#[derive(Clone)]
+struct Said {
     language: Option<String>,
     /// Tokens of the prompt and of all windows, as far as the next may see them.
     previous: Vec<u32>,
@@ -301,11 +310,11 @@ impl Session {
         let mut options = options.clone();
         options.decoding.beams = options.decoding.beams.clamp(1, MAX_CANDIDATES);
         options.decoding.best_of = options.decoding.best_of.clamp(1, MAX_CANDIDATES);
-        Ok(Self { options, rules, language, previous, last_end: 0.0, random })
+        Ok(Self { options, rules, said: Said { language, previous, last_end: 0.0, random } })
     }
 
     fn language(&self) -> &str {
-        self.language.as_deref().unwrap_or("")
+        self.said.language.as_deref().unwrap_or("")
     }
 
     /// The tokens that say what to do.
@@ -350,14 +359,14 @@ impl Session {
         heard: &Sequence,
         (seek, count): (usize, usize),
     ) -> Result<(Vec<Segment>, usize), Error> {
-        if self.language.is_none() {
+        if self.said.language.is_none() {
             let found = transcriber.languages_of(heard)?;
-            self.language = found.first().map(|(code, _)| code.to_string());
+            self.said.language = found.first().map(|(code, _)| code.to_string());
         }
         let (engine, vocabulary) = (&mut transcriber.engine, &transcriber.vocabulary);
         let task = self.task(vocabulary);
         let most = engine.context() / 2 - 1;
-        let previous = &self.previous[self.previous.len().saturating_sub(most)..];
+        let previous = &self.said.previous[self.said.previous.len().saturating_sub(most)..];
         let prompted = Prompted::new(engine, vocabulary, heard, previous, &task)?;
         let (decoded, ratio) = self.decode(engine, vocabulary, &prompted)?;
         let limits = &self.options.decoding;
@@ -382,8 +391,8 @@ impl Session {
             .collect();
         drop(prompted);
         if self.options.words {
-            let language = self.language.as_deref().unwrap_or("");
-            let (positions, last_end) = (count / FRAMES_PER_STEP, self.last_end);
+            let language = self.said.language.as_deref().unwrap_or("");
+            let (positions, last_end) = (count / FRAMES_PER_STEP, self.said.last_end);
             let window = words::Window { heard, task: &task, positions, offset, language, last_end };
             words::time_words(engine, vocabulary, &window, &mut segments)?;
             let last = segments.iter().rev().find_map(|s| s.words.last().map(|w| w.end));
@@ -391,17 +400,17 @@ impl Session {
                 if !single_ending {
                     moved = Features::frame_at(last).saturating_sub(seek);
                 }
-                self.last_end = last;
+                self.said.last_end = last;
             }
         }
         segments.retain(|s| s.start != s.end && !s.text.trim().is_empty());
-        self.previous.extend(segments.iter().flat_map(|s| &s.tokens));
+        self.said.previous.extend(segments.iter().flat_map(|s| &s.tokens));
         if !self.options.condition || decoded.temperature > 0.5 {
-            self.previous.clear();
+            self.said.previous.clear();
         }
         // No more than a window may see.
-        let unseen = self.previous.len().saturating_sub(most);
-        self.previous.drain(..unseen);
+        let unseen = self.said.previous.len().saturating_sub(most);
+        self.said.previous.drain(..unseen);
         // A window that does not move on would be decoded for ever.
         Ok((segments, if moved == 0 { count } else { moved }))
     }
@@ -416,7 +425,7 @@ impl Session {
         let limits = self.options.decoding.clone();
         let mut result = None;
         for temperature in &limits.temperatures {
-            let random = &mut self.random;
+            let random = &mut self.said.random;
             let decoded = decode::decode(engine, vocabulary, &self.rules, prompted, &limits, *temperature, random)?;
             let ratio = compression_ratio(vocabulary.text(&decoded.tokens).trim());
             let unlikely = decoded.log_probability < limits.log_probability;

@@ -7,10 +7,12 @@ use akunu_audio::FRAME_RATE;
 const SILENCE: f32 = -6.5;
 /// Loudness this far below the recording's loudest energy is silence: 60 dB.
 const BELOW_PEAK: f32 = 6.0;
-/// Shorter pauses stay.
+/// Silence before speech that is shorter stays.
 const SHORTEST: usize = FRAME_RATE;
-/// What is kept before speech begins.
+/// What is kept of silence before and after speech.
 const MARGIN: usize = FRAME_RATE / 5;
+/// A pause that ends a window: a model that hears a long one may pass over what follows it.
+const PAUSE: usize = 2 * FRAME_RATE;
 
 /// The loudness of a frame of log10 energies.
 fn loudness(frame: &[f32]) -> f32 {
@@ -18,22 +20,45 @@ fn loudness(frame: &[f32]) -> f32 {
     (sum / frame.len().max(1) as f32).log10()
 }
 
-/// Frames at the start of `frames` (`[frames][bands]`, log10) that are silence and can be left out.
-pub fn silence(frames: &[f32], bands: usize, peak: f32) -> usize {
-    let threshold = SILENCE.max(peak - BELOW_PEAK);
-    let total = frames.len() / bands.max(1);
-    let quiet = frames.chunks(bands.max(1)).take_while(|f| loudness(f) < threshold).count();
-    match quiet {
-        q if q == total => q,
-        q if q < SHORTEST => 0,
-        q => q - MARGIN,
+/// What to do with frames.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// This many are silence and can be left out.
+    Silence(usize),
+    /// There is speech, and this many are one stretch of it.
+    Speech(usize),
+    /// There is no speech, but there may be at once.
+    Nothing,
+}
+
+impl Heard {
+    /// Frames to leave out of `count` without speech.
+    pub fn left_out(&self, count: usize) -> usize {
+        if let Self::Silence(frames) = self { (*frames).max(1) } else { count }
     }
 }
 
-/// Whether the last `count` frames are silence.
-pub fn ends_quietly(frames: &[f32], bands: usize, peak: f32, count: usize) -> bool {
-    let from = frames.len().saturating_sub(count * bands);
-    frames.len() >= count * bands && silence(&frames[from..], bands, peak) == count
+/// What `frames` (`[frames][bands]`, log10) begin with; `last`: none follow them.
+pub fn hear(frames: &[f32], bands: usize, peak: f32, last: bool) -> Heard {
+    let threshold = SILENCE.max(peak - BELOW_PEAK);
+    let frames = frames.chunks(bands.max(1));
+    let total = frames.len();
+    let is_quiet = |frame: &[f32]| loudness(frame) < threshold;
+    let quiet = frames.clone().take_while(|f| is_quiet(f)).count();
+    match quiet {
+        q if q == total && last => return Heard::Silence(q),
+        q if q >= SHORTEST => return Heard::Silence(q - MARGIN),
+        q if q == total => return Heard::Nothing,
+        _ => {}
+    }
+    let mut pause = 0;
+    for (at, frame) in frames.enumerate().skip(quiet) {
+        pause = if is_quiet(frame) { pause + 1 } else { 0 };
+        if pause == PAUSE {
+            return Heard::Speech(at + 1 - PAUSE + MARGIN);
+        }
+    }
+    Heard::Speech(total)
 }
 
 #[cfg(test)]
@@ -44,21 +69,33 @@ mod tests {
         levels.iter().flat_map(|(level, n)| vec![*level; n * 4]).collect()
     }
 
-    #[test]
-    fn long_silence_before_speech_is_left_out_but_for_a_margin() {
-        assert_eq!(silence(&frames(&[(-10.0, 500), (0.0, 100)]), 4, 1.0), 480);
-        assert_eq!(silence(&frames(&[(-10.0, 50), (0.0, 100)]), 4, 1.0), 0);
-        assert_eq!(silence(&frames(&[(0.0, 100), (-10.0, 500)]), 4, 1.0), 0);
+    fn hear_all(levels: &[(f32, usize)], peak: f32) -> Heard {
+        hear(&frames(levels), 4, peak, true)
     }
 
     #[test]
-    fn nothing_but_silence_is_all_left_out() {
-        assert_eq!(silence(&frames(&[(-10.0, 30)]), 4, 1.0), 30);
-        assert_eq!(silence(&frames(&[(-7.0, 3000)]), 4, -7.0), 3000);
+    fn long_silence_before_speech_is_left_out_but_for_a_margin() {
+        assert_eq!(hear_all(&[(-10.0, 500), (0.0, 100)], 1.0), Heard::Silence(480));
+        assert_eq!(hear_all(&[(-10.0, 50), (0.0, 100)], 1.0), Heard::Speech(150));
+    }
+
+    #[test]
+    fn nothing_but_silence_is_left_out_once_nothing_follows() {
+        assert_eq!(hear_all(&[(-10.0, 30)], 1.0), Heard::Silence(30));
+        assert_eq!(hear_all(&[(-7.0, 3000)], -7.0), Heard::Silence(3000));
+        assert_eq!(hear(&frames(&[(-10.0, 30)]), 4, 1.0, false), Heard::Nothing);
+        assert_eq!(hear(&frames(&[(-10.0, 3000)]), 4, 1.0, false), Heard::Silence(2980));
+    }
+
+    #[test]
+    fn a_long_pause_ends_a_stretch_of_speech() {
+        assert_eq!(hear_all(&[(0.0, 100), (-10.0, 500), (0.0, 100)], 1.0), Heard::Speech(120));
+        assert_eq!(hear_all(&[(0.0, 100), (-10.0, 150), (0.0, 100)], 1.0), Heard::Speech(350));
+        assert_eq!(hear_all(&[(-10.0, 40), (0.0, 100), (-10.0, 200)], 1.0), Heard::Speech(160));
     }
 
     #[test]
     fn quiet_speech_beside_loud_speech_stays() {
-        assert_eq!(silence(&frames(&[(-3.0, 500)]), 4, 1.5), 0);
+        assert_eq!(hear_all(&[(-3.0, 500)], 1.5), Heard::Speech(500));
     }
 }
