@@ -6,7 +6,7 @@ mod report;
 mod speech;
 
 pub use embed::{EmbedPeers, embed};
-pub use speech::{SpeechPeers, speech};
+pub use speech::{SpeechPeers, speech, wav};
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

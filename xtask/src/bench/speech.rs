@@ -97,8 +97,8 @@ fn recordings(to: &Path) -> anyhow::Result<Vec<(&'static str, PathBuf)>> {
     Ok(vec![("11 s", short), ("75 s", long)])
 }
 
-/// 16 bits, mono.
-fn wav(samples: &[f32]) -> Vec<u8> {
+/// A recording of 16 kHz samples: 16 bits, mono.
+pub fn wav(samples: &[f32]) -> Vec<u8> {
     let (rate, bytes) = (SAMPLE_RATE as u32, 2 * samples.len() as u32);
     let mut out = b"RIFF".to_vec();
     out.extend((36 + bytes).to_le_bytes());
