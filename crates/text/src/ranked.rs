@@ -64,14 +64,14 @@ impl Ranked {
     pub fn as_byte_pairs(&self) -> (Vec<String>, Vec<String>) {
         let text = |bytes: &[u8]| bytes.iter().map(|b| byte_level::char_of(*b)).collect::<String>();
         let ranks = self.ranks();
-        let pair = |(rank, token): (usize, &Box<[u8]>)| {
+        let pair = |(rank, token): (usize, &[u8])| {
             let cuts = merge(ranks, &token[..token.len().min(MAX_WORD)], rank as u32);
             let [_, cut, end] = cuts[..] else { return None };
             let parts = [&token[..cut], &token[cut..]];
             let known = end == token.len() && parts.iter().all(|p| ranks.contains_key(*p));
             known.then(|| format!("{} {}", text(parts[0]), text(parts[1])))
         };
-        let merges = self.tokens.iter().enumerate().filter_map(pair).collect();
+        let merges = self.tokens.iter().map(|t| &**t).enumerate().filter_map(pair).collect();
         (self.tokens.iter().map(|t| text(t)).collect(), merges)
     }
 }
