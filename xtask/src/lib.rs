@@ -6,6 +6,7 @@ pub mod bench;
 pub mod models;
 pub mod quality;
 pub mod real;
+pub mod schemas;
 pub mod tidy;
 
 use std::path::PathBuf;

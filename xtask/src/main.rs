@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use xtask::bench::{EmbedPeers, Peers, SpeechPeers, embed, peers, speech};
-use xtask::{models, quality, real, tidy};
+use xtask::bench::{EmbedPeers, Peers, SpeechPeers, decoding, embed, peers, speech};
+use xtask::{models, quality, real, schemas, tidy};
 
 const HELP: &str = "usage: cargo xtask CHORE
 
@@ -13,10 +13,12 @@ const HELP: &str = "usage: cargo xtask CHORE
   models list                    the real models there are
   models fetch [NAME…]           fetch them, or some of them
   real [NAME…]                   compare fetched models with their references
+  schemas --python PATH          judge what is generated under the JSON-Schema-Test-Suite's schemas
   convert-quality DIR [TYPE…]    compare our quantizers with those of the llama.cpp tools in DIR
   bench peers --llama-bench PATH measure against llama.cpp; of several builds the faster counts
       [--llama-bench PATH] [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N]
       [--gen N] [--depth N] [--threads N] [--level LEVEL] [-- ARGUMENTS OF llama-bench]
+  bench decoding ROUNDS [NAME…]  measure guesses, grammars and draws against plain decoding
   bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
       [--akunu PATH] [--rounds N] [--threads N]
   bench whisper --whisper-cli PATH measure transcription against whisper.cpp
@@ -30,7 +32,11 @@ fn main() -> ExitCode {
         ["models", "list"] => models::list(),
         ["models", "fetch", names @ ..] => models::fetch(names),
         ["real", names @ ..] => real::run(names),
+        ["schemas", "--python", python] => schemas::run(Path::new(python)),
         ["convert-quality", tools, types @ ..] => quality::run(Path::new(tools), types),
+        ["bench", "decoding", rounds, names @ ..] => {
+            rounds.parse().context("a number of rounds is needed").and_then(|rounds| decoding(rounds, names))
+        }
         ["bench", "embed", flags @ ..] => embed_options(flags).and_then(|o| embed(&o)),
         ["bench", "whisper", flags @ ..] => speech_options(flags).and_then(|o| speech(&o)),
         ["bench", "peers", flags @ ..] => options(flags).and_then(|o| peers(&o)),

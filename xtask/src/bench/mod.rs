@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: our speed and llama.cpp's, in rounds that alternate so that both meet the same machine.
 
+mod decoding;
 mod embed;
 mod machine;
 mod report;
 mod speech;
 
+pub use decoding::decoding;
 pub use embed::{EmbedPeers, embed};
 pub use speech::{SpeechPeers, speech, wav};
 

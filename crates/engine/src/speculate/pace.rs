@@ -8,20 +8,25 @@ use super::MOST_GUESSES;
 use std::time::Duration;
 
 /// Guesses by how many tokens their place was found by.
-const CLASSES: usize = 3;
+const CLASSES: usize = 4;
 
 pub fn class(matched: usize) -> usize {
     match matched {
         0..=4 => 0,
         5..=11 => 1,
-        _ => 2,
+        12..=23 => 2,
+        _ => 3,
     }
 }
 
-/// How fast old observations are forgotten.
+/// How fast old observations are forgotten; faster where a step took less time, because what else a machine does makes
+/// steps longer, never shorter.
 const RATE: f64 = 0.1;
+const SHORTER: f64 = 0.5;
 /// A row more is taken to cost this share of a step until it is measured.
 const ROW: f64 = 0.1;
+/// Rows beyond those that were measured are taken to cost this share of what the others cost: they are found out by trying.
+const FURTHER: f64 = 0.75;
 /// Guesses of the first trial, before any cost is known.
 const FIRST: usize = 4;
 /// Guesses must promise this much more than a plain step.
@@ -40,7 +45,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { right: [0.3, 0.6, 0.8], seconds: [0.0; MOST_GUESSES + 2], guessing: 0.0, branch: 0.2 }
+        Self { right: [0.3, 0.7, 0.9, 0.95], seconds: [0.0; MOST_GUESSES + 2], guessing: 0.0, branch: 0.2 }
     }
 }
 
@@ -95,7 +100,10 @@ impl Pace {
             Some(above) if above == below => self.seconds[below],
             Some(above) => line((below, above)),
             None if below == 1 => plain * (1.0 + ROW * (rows - 1) as f64),
-            None => line((1, below)),
+            None => {
+                let row = (self.seconds[below] - plain) / (below - 1) as f64;
+                self.seconds[below] + FURTHER * row * (rows - below) as f64
+            }
         };
         cost.max(plain)
     }
@@ -117,7 +125,8 @@ impl Pace {
     pub fn took(&mut self, rows: usize, time: Duration) {
         let Some(known) = self.seconds.get_mut(rows) else { return };
         let seconds = time.as_secs_f64().max(1e-9);
-        *known += if *known == 0.0 { 1.0 } else { RATE } * (seconds - *known);
+        let rate = if *known == 0.0 { 1.0 } else { [RATE, SHORTER][usize::from(seconds < *known)] };
+        *known += rate * (seconds - *known);
     }
 }
 
