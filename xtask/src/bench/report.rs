@@ -39,8 +39,7 @@ pub fn write(options: &Peers, results: &[Measured], raw: Vec<Value>) -> anyhow::
     let level = options.level.as_ref().map_or(String::new(), |level| format!("-{level}"));
     let Peers { prompt, tokens, depth, threads, .. } = options;
     let name = format!("peers-p{prompt}-n{tokens}-d{depth}-t{threads}{level}");
-    // The peer's output names the model by its path, which is of this machine alone.
-    save(&name, &table(options, results), raw.into_iter().map(without_paths).collect())
+    save(&name, &table(options, results), raw.into_iter().map(condensed).collect())
 }
 
 /// Prints a table, and keeps it with the numbers of every round.
@@ -55,22 +54,20 @@ pub fn save(name: &str, table: &str, rounds: Vec<Value>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn without_paths(mut value: Value) -> Value {
-    let shorten = |v: &mut Value| {
-        if let Some(name) = v.as_str().and_then(|s| s.rsplit('/').next()) {
-            *v = json!(name);
-        }
-    };
-    if let Some(model) = value["akunu"].get_mut("model") {
-        shorten(model);
+/// A round with what matters of the peer's words, and without paths, which are of this machine alone.
+fn condensed(mut round: Value) -> Value {
+    const KEYS: [&str; 8] =
+        ["build_commit", "type_k", "flash_attn", "n_prompt", "n_gen", "n_depth", "avg_ts", "stddev_ts"];
+    if let Some(model) = round["akunu"].get_mut("model")
+        && let Some(name) = model.as_str().and_then(|s| s.rsplit('/').next())
+    {
+        *model = json!(name);
     }
-    let builds = value["llama_bench"].as_array_mut().into_iter().flatten();
-    for entry in builds.filter_map(Value::as_array_mut).flatten() {
-        if let Some(file) = entry.get_mut("model_filename") {
-            shorten(file);
-        }
+    let builds = round["llama_bench"].as_array_mut().into_iter().flatten();
+    for entry in builds.filter_map(Value::as_array_mut).flatten().filter_map(Value::as_object_mut) {
+        entry.retain(|key, _| KEYS.contains(&key.as_str()));
     }
-    value
+    round
 }
 
 fn table(o: &Peers, results: &[Measured]) -> String {
@@ -123,7 +120,8 @@ mod tests {
 
     #[test]
     fn paths_of_the_machine_stay_out_of_the_files() {
-        let value = json!({ "akunu": { "model": "/a/b.gguf" }, "llama_bench": [[{ "model_filename": "/a/b.gguf" }]] });
-        assert!(!without_paths(value).to_string().contains("/a"));
+        let theirs = json!([[{ "model_filename": "/a/b.gguf", "avg_ts": 2.5 }]]);
+        let round = condensed(json!({ "akunu": { "model": "/a/b.gguf" }, "llama_bench": theirs }));
+        assert_eq!(round, json!({ "akunu": { "model": "b.gguf" }, "llama_bench": [[{ "avg_ts": 2.5 }]] }));
     }
 }
