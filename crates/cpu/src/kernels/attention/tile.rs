@@ -130,13 +130,13 @@ impl Tile {
             if K::DIRECT {
                 let soon = Ahead { at: values.wrapping_add(seen.start * row_bytes), bytes: seen.len() * row_bytes };
                 self.score::<S, K>(s, keys, row_bytes, &seen, soon);
-                self.weigh(s, p.soft_cap, base);
+                self.weigh(s, p.soft_cap, base, &seen);
                 self.mix::<S, K>(s, values, row_bytes, &seen, next);
             } else {
                 let bytes = 4 * self.stride;
                 self.decode(p, keys, self.keys, &seen);
                 self.score::<S, K>(s, self.keys.cast(), bytes, &seen, Ahead::NOTHING);
-                self.weigh(s, p.soft_cap, base);
+                self.weigh(s, p.soft_cap, base, &seen);
                 self.decode(p, values, self.values, &seen);
                 self.mix::<S, K>(s, self.values.cast(), bytes, &seen, Ahead::NOTHING);
             }
@@ -263,8 +263,10 @@ impl Tile {
     /// # Safety
     /// The scores of the positions seen were written.
     #[inline(always)]
-    unsafe fn weigh<S: Simd>(&mut self, s: S, cap: f32, base: usize) {
+    unsafe fn weigh<S: Simd>(&mut self, s: S, cap: f32, base: usize, seen: &Range<usize>) {
         let lowest = s.splat(-f32::MAX);
+        // Whole vectors around what is seen by some query.
+        let (first, end) = (seen.start / S::LANES * S::LANES, seen.end.next_multiple_of(S::LANES));
         for (t, query) in self.state[..self.count].iter_mut().enumerate() {
             let scores = self.scores.wrapping_add(t * KV_BLOCK);
             let from = query.from.clamp(base, base + KV_BLOCK) - base;
@@ -273,7 +275,7 @@ impl Tile {
             // SAFETY: `scores` has `KV_BLOCK` values, a multiple of the lanes; what was not scored
             // is replaced before it is used.
             unsafe {
-                for i in (0..from).chain(to.max(from)..KV_BLOCK) {
+                for i in (first..from.min(end)).chain(to.max(from)..end) {
                     *scores.add(i) = f32::NEG_INFINITY;
                 }
                 // Hidden places are all in the block that ends what the query sees.
@@ -284,7 +286,7 @@ impl Tile {
                     }
                 }
                 let mut largest = s.splat(f32::NEG_INFINITY);
-                for at in (0..KV_BLOCK).step_by(S::LANES) {
+                for at in (first..end).step_by(S::LANES) {
                     let mut v = s.load(scores.add(at));
                     if cap != 0.0 {
                         v = s.select_lt(v, lowest, v, soft_cap(s, v, cap));
@@ -294,12 +296,12 @@ impl Tile {
                 }
                 let max = s.largest(largest).max(query.max);
                 if max == f32::NEG_INFINITY {
-                    std::ptr::write_bytes(scores, 0, KV_BLOCK);
+                    std::ptr::write_bytes(scores.add(first), 0, end - first);
                     continue;
                 }
                 let minus_max = s.splat(-max);
                 let mut sum = s.splat(0.0);
-                for at in (0..KV_BLOCK).step_by(S::LANES) {
+                for at in (first..end).step_by(S::LANES) {
                     let v = s.load(scores.add(at));
                     let weight = s.select_lt(lowest, v, exp(s, s.add(v, minus_max)), s.splat(0.0));
                     s.store(scores.add(at), weight);
