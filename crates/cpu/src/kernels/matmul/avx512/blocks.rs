@@ -4,7 +4,10 @@
 //! pieces make the two registers of a step. Q4_0, Q5_0 and Q8_0 keep their integers unsigned, and
 //! the bias (8, 16, 128) comes off the activations' side.
 
-use super::{BlockFn, Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, pieces};
+use super::{
+    Lanes, LanesFn, Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, pieces, transposed,
+    words,
+};
 use crate::kernels::matmul::dots::{Dots, RowPtrs};
 use std::arch::x86_64::*;
 
@@ -31,10 +34,10 @@ macro_rules! blocks {
             const OFFSETS: bool = $offsets;
             const BIAS: u8 = $bias;
             const STEP_BYTES: usize = 4 * $bytes;
-            const BLOCK: Option<BlockFn> = Some({
+            const LANES: Option<LanesFn> = Some({
                 #[inline]
                 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-                unsafe fn block(p: *const u8, stride: usize) -> Step {
+                unsafe fn lanes(p: *const u8, stride: usize, to: Lanes) {
                     let far = 4 * stride;
                     // SAFETY: the caller's blocks.
                     unsafe {
@@ -44,11 +47,16 @@ macro_rules! blocks {
                             $integers(p.add(2 * stride), far, 4),
                             $integers(p.add(3 * stride), far, 4),
                         ];
-                        let (scale, offset) = $first(first_words(p, stride));
-                        Step { q, scale: [scale; 2], offset: [offset; 2] }
+                        to.integers(0, 0, transposed([q[0].0, q[1].0, q[2].0, q[3].0]));
+                        to.integers(0, 1, transposed([q[0].1, q[1].1, q[2].1, q[3].1]));
+                        let (scale, offset) = $first(words(p, stride));
+                        to.scale(0, 0, scale);
+                        if $offsets {
+                            to.offset(0, 0, offset);
+                        }
                     }
                 }
-                block
+                lanes
             });
             type Head = ();
 
@@ -212,20 +220,10 @@ unsafe fn scatter_words<const WORDS: usize, const FROM: usize, const FIRST: usiz
     }
 }
 
-/// The first four bytes of 16 blocks, `stride` apart.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn first_words(p: *const u8, stride: usize) -> __m512i {
-    let rows = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    let at = _mm512_mullo_epi32(rows, _mm512_set1_epi32(stride as i32));
-    // SAFETY: the caller's blocks, all larger than four bytes.
-    unsafe { _mm512_i32gather_epi32::<1>(at, p.cast()) }
-}
-
 /// Scales and minima: the low and the high halves of words.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn halves(words: __m512i) -> (__m512, __m512) {
+pub(super) fn halves(words: __m512i) -> (__m512, __m512) {
     let float = |v| _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v));
     (float(words), float(_mm512_srli_epi32::<16>(words)))
 }

@@ -28,6 +28,7 @@ pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};
 use akunu_plan::q8;
+use panel::Lanes;
 use std::arch::x86_64::*;
 
 /// Values of a step.
@@ -47,11 +48,10 @@ pub struct Step {
     pub offset: [__m512; 2],
 }
 
-/// The block at a pointer, and those of the 15 weight rows that follow at a stride below 2^27: as a step, but quarter `i`
-/// of the integers of row `j` is that of weight row `4 * i + j`, and scales and offsets are in lanes of rows.
+/// Unpacks the block at a pointer, and those of the 15 weight rows that follow at a stride below 2^27.
 ///
 /// Unsafe because of the pointers and because the caller must have the AVX-512 level.
-pub type BlockFn = unsafe fn(*const u8, usize) -> Step;
+pub type LanesFn = unsafe fn(*const u8, usize, Lanes);
 
 /// A weight format. Its functions are inlined whole into the kernels, which have the features.
 pub trait Weights {
@@ -65,8 +65,8 @@ pub trait Weights {
     const BIAS: u8;
     /// Data bytes of 128 values.
     const STEP_BYTES: usize;
-    /// How one block of 16 weight rows is read, where that is faster than by steps.
-    const BLOCK: Option<BlockFn> = None;
+    /// How a block of 16 weight rows is unpacked, where that is faster than by steps.
+    const LANES: Option<LanesFn> = None;
     /// What is prepared for two steps at a time.
     type Head: Copy;
 
@@ -175,6 +175,19 @@ pub fn low_f16(z: __m512i) -> __m512 {
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub fn high_f16(z: __m512i) -> __m512 {
     _mm512_cvtph_ps(_mm512_extracti64x4_epi64::<1>(z))
+}
+
+/// Four bytes of each of 16 rows, `stride` apart.
+///
+/// # Safety
+/// They are readable, `stride < 2^27`.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn words(p: *const u8, stride: usize) -> __m512i {
+    let rows = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    let at = _mm512_mullo_epi32(rows, _mm512_set1_epi32(stride as i32));
+    // SAFETY: the caller's promise.
+    unsafe { _mm512_i32gather_epi32::<1>(at, p.cast()) }
 }
 
 /// Adds up each quarter's four lanes of four registers: lane `4 * quarter + row`.

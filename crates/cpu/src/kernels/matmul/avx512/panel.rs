@@ -27,7 +27,7 @@ const CHAINS: usize = 4;
 
 /// A panel and the sums that it adds to.
 #[repr(C, align(64))]
-struct Scratch {
+pub struct Scratch {
     /// Four values of each weight row, with the bias.
     w: [[[[u8; 4]; COLS]; 8]; PANEL_BLOCKS],
     /// Scales and offsets, of first and second halves (of the block, if wide).
@@ -229,29 +229,61 @@ unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
     }
 }
 
+/// Where the unpacked blocks of 16 weight rows go: by halves of blocks, integers with the bias; scales and offsets of a whole
+/// block, if wide, go with the first half.
+#[derive(Clone, Copy)]
+pub struct Lanes {
+    s: *mut Scratch,
+    /// The first weight row, and the first block.
+    n: usize,
+    b: usize,
+}
+
+impl Lanes {
+    /// The integers of half a block, four of each row in its lane.
+    ///
+    /// # Safety
+    /// The block is one of the panel's.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    pub unsafe fn integers(self, block: usize, half: usize, v: [__m512i; 4]) {
+        for (i, v) in v.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { _mm512_store_si512((&raw mut (*self.s).w[self.b + block][4 * half + i][self.n]).cast(), v) }
+        }
+    }
+
+    /// # Safety
+    /// The block is one of the panel's.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    pub unsafe fn scale(self, block: usize, half: usize, v: __m512) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_store_ps(&raw mut (*self.s).scale[self.b + block][half][self.n], v) }
+    }
+
+    /// # Safety
+    /// The block is one of the panel's.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    pub unsafe fn offset(self, block: usize, half: usize, v: __m512) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_store_ps(&raw mut (*self.s).offset[self.b + block][half][self.n], v) }
+    }
+}
+
 /// Unpacks `blocks` blocks from value `k` of weight rows from `n0 + n` to rows `n..n + 16` of the panel; past the tile's
 /// end its last row stands in.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn unpack<W: Weights>(w: &W, d: &Dots, s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize) {
-    if let Some(block) = W::BLOCK
+    if let Some(lanes) = W::LANES
         && n0 + n + 16 <= d.cols
         && d.w_stride < 1 << 27
     {
-        for b in 0..blocks {
-            // SAFETY: a block of 16 rows that exist; all of the panel's rows for it.
-            unsafe {
-                let at = (n0 + n) * d.w_stride + (k / 32 + b) * (W::STEP_BYTES / BLOCKS);
-                let block = block(d.w.add(at), d.w_stride);
-                for (h, v) in [block.q.map(|q| q.0), block.q.map(|q| q.1)].into_iter().enumerate() {
-                    for (i, v) in transposed(v).into_iter().enumerate() {
-                        _mm512_store_si512((&raw mut (*s).w[b][4 * h + i][n]).cast(), v);
-                    }
-                }
-                _mm512_store_ps(&raw mut (*s).scale[b][0][n], block.scale[0]);
-                if W::OFFSETS {
-                    _mm512_store_ps(&raw mut (*s).offset[b][0][n], block.offset[0]);
-                }
-            }
+        for b in (0..blocks).step_by(W::VALUES / 32) {
+            let at = (n0 + n) * d.w_stride + (k / 32 + b) * (W::STEP_BYTES / BLOCKS);
+            // SAFETY: a block of 16 rows that exist, and its place in the panel.
+            unsafe { lanes(d.w.add(at), d.w_stride, Lanes { s, n, b }) }
         }
         return;
     }

@@ -5,8 +5,8 @@
 //! per row into four planes (step and half, or kind and step), transposed so that plane `t` is
 //! quarter `t` in lanes `4 * block + row`, and widened.
 
-use super::blocks::{IQ4_LEVELS, levels};
-use super::{Step, Weights, broadcast, nibbles, quarters};
+use super::blocks::{IQ4_LEVELS, halves as f16_halves, levels};
+use super::{Lanes, LanesFn, Step, Weights, broadcast, nibbles, pieces, quarters, transposed, words};
 use crate::kernels::matmul::dots::{Dots, RowPtrs};
 use std::arch::x86_64::*;
 
@@ -24,15 +24,19 @@ pub struct Scales {
     pub(super) offset: [[__m512; 2]; 2],
 }
 
-/// A format by the scales of four rows' superblocks and the integers of half a row's.
+/// A format by the scales of four rows' superblocks and the integers of half a row's; perhaps with a faster way for 16 rows.
 macro_rules! superblocks {
-    ($name:ty: bytes $bytes:expr, wide $wide:expr, bias $bias:expr, offsets $offsets:expr, $scales:expr, $integers:expr) => {
+    (
+        $name:ty: bytes $bytes:expr, wide $wide:expr, bias $bias:expr, offsets $offsets:expr,
+        $scales:expr, $integers:expr $(, lanes $lanes:expr)?
+    ) => {
         impl Weights for $name {
             const VALUES: usize = 256;
             const WIDE: bool = $wide;
             const OFFSETS: bool = $offsets;
             const BIAS: u8 = $bias;
             const STEP_BYTES: usize = $bytes / 2;
+            $(const LANES: Option<LanesFn> = Some($lanes);)?
             type Head = Scales;
 
             fn of(_: &Dots) -> Option<Self> {
@@ -71,7 +75,7 @@ superblocks!(Q2K: bytes 84, wide false, bias 0, offsets true, q2_scales, q2_inte
 superblocks!(Q3K: bytes 110, wide false, bias 4, offsets false, q3_scales, q3_integers);
 superblocks!(Q4K: bytes 144, wide true, bias 0, offsets true, q45_scales, q4_integers);
 superblocks!(Q5K: bytes 176, wide true, bias 0, offsets true, q45_scales, q5_integers);
-superblocks!(Q6K: bytes 210, wide false, bias 32, offsets false, q6_scales, q6_integers);
+superblocks!(Q6K: bytes 210, wide false, bias 32, offsets false, q6_scales, q6_integers, lanes q6_lanes);
 superblocks!(Iq4Xs: bytes 136, wide true, bias 128, offsets false, iq4_scales, iq4_integers);
 
 /// Bytes: 16 of scales (low nibbles) and minima, 64 of integers, `d`, `dmin`.
@@ -155,6 +159,63 @@ unsafe fn q6_integers(p: *const u8, half: usize) -> (__m512i, __m512i) {
     let lo = _mm512_srlv_epi64(_mm512_shuffle_i32x4::<0b10_00_10_00>(z, z), shift);
     let hi = _mm512_srlv_epi64(_mm512_shuffle_i32x4::<0b11_01_11_01>(z, z), shift);
     (join(lo, _mm512_rolv_epi64(first, turn)), join(hi, _mm512_rolv_epi64(second, turn)))
+}
+
+/// The superblocks of 16 rows; see [`q6_integers`] for what is where.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn q6_lanes(p: *const u8, stride: usize, to: Lanes) {
+    // Four of the 16 bytes at `byte`, of every row in its lane.
+    let four = |byte: usize| {
+        // SAFETY: bytes of the superblocks.
+        let row = |r: usize| unsafe { pieces(p.add(byte + r * stride), 4 * stride, 4) };
+        transposed([row(0), row(1), row(2), row(3)])
+    };
+    // SAFETY: the last four bytes of the superblocks.
+    let (_, d) = f16_halves(unsafe { words(p.add(206), stride) });
+    let scales = four(192);
+    for step in 0..2 {
+        let low = [four(64 * step), four(64 * step + 16), four(64 * step + 32), four(64 * step + 48)];
+        let high = [four(128 + 32 * step), four(144 + 32 * step)];
+        // SAFETY: the blocks of a superblock.
+        unsafe {
+            q6_block::<0>([low[0], low[1]], high, scales[2 * step], d, to, step);
+            q6_block::<1>([low[2], low[3]], high, scales[2 * step], d, to, step);
+            q6_block::<2>([low[0], low[1]], high, scales[2 * step + 1], d, to, step);
+            q6_block::<3>([low[2], low[3]], high, scales[2 * step + 1], d, to, step);
+        }
+    }
+}
+
+/// Block `BLOCK` of a step of 16 rows, of whose bytes there are four in each register, both halves' low and high bits.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn q6_block<const BLOCK: usize>(
+    low: [[__m512i; 4]; 2],
+    high: [[__m512i; 4]; 2],
+    scales: __m512i,
+    d: __m512,
+    to: Lanes,
+    step: usize,
+) {
+    let at = 4 * step + BLOCK;
+    let integers = |low, high| match BLOCK {
+        0 => join(low, _mm512_slli_epi16::<4>(high)),
+        1 => join(low, _mm512_slli_epi16::<2>(high)),
+        2 => join(_mm512_srli_epi16::<4>(low), high),
+        _ => join(_mm512_srli_epi16::<4>(low), _mm512_srli_epi16::<2>(high)),
+    };
+    // Two of the four bytes, as the top byte.
+    let scales = if BLOCK.is_multiple_of(2) { _mm512_slli_epi32::<16>(scales) } else { scales };
+    let scales = [_mm512_slli_epi32::<8>(scales), scales];
+    for half in 0..2 {
+        let (l, h) = (low[half], high[half]);
+        let v = [integers(l[0], h[0]), integers(l[1], h[1]), integers(l[2], h[2]), integers(l[3], h[3])];
+        // SAFETY: the caller's block.
+        unsafe {
+            to.integers(at, half, v);
+            to.scale(at, half, product(d, _mm512_srai_epi32::<24>(scales[half])));
+        }
+    }
 }
 
 /// Bytes: `d`, two of the scales' high bit pairs, four of their low nibbles, 128 of nibbles.
