@@ -11,6 +11,7 @@ use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// Values of a panel, and of the last: a short rest goes with the panel before it.
 const PANEL: usize = 512;
@@ -43,19 +44,19 @@ pub struct Scratch {
 /// Blocks of a panel, in whole pairs of steps.
 const PAIRS: usize = PANEL_BLOCKS.next_multiple_of(2 * BLOCKS);
 
-/// Unpacks `blocks` blocks from value `k` of 16 weight rows from `n0 + n` to rows `n..n + 16` of the scratch, given as
-/// `(scratch, n0, n, k, blocks)`.
-type Unpack<'a> = &'a dyn Fn(*mut Scratch, usize, usize, usize, usize);
+/// Unpacks some blocks of 16 weight rows from `n0 + n` to rows `n..n + 16` of the scratch, given as
+/// `(scratch, (n0, n), stretch, blocks)`, where blocks are counted from the stretch's first.
+type Unpack<'a> = &'a dyn Fn(*mut Scratch, (usize, usize), Stretch, Range<usize>);
 
 /// # Safety
 /// As `Dots` promises.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
     // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
-    let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
-        unpack(w, d, s, n0, n, k, blocks);
+    let unpack = |s: *mut Scratch, rows: (usize, usize), stretch: Stretch, blocks: Range<usize>| unsafe {
+        unpack(w, d, s, rows, stretch.k, blocks);
     };
-    let form = Form { unpack: &unpack, bias: W::BIAS, block_bytes: W::STEP_BYTES / BLOCKS };
+    let form = Form { unpack: &unpack, bias: W::BIAS, step_bytes: W::STEP_BYTES };
     // SAFETY: the same contract. What remains does not depend on the format.
     unsafe {
         match (W::WIDE, W::OFFSETS) {
@@ -71,7 +72,7 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
 struct Form<'a> {
     unpack: Unpack<'a>,
     bias: u8,
-    block_bytes: usize,
+    step_bytes: usize,
 }
 
 /// Some values of all rows: the first, and how many blocks.
@@ -123,9 +124,9 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
                         };
                         let next = Stretch::at(from, d.k);
                         let mut ahead = Ahead {
-                            at: d.w.wrapping_add(row * d.w_stride + from / 32 * form.block_bytes),
+                            at: d.w.wrapping_add(row * d.w_stride + from / STEP * form.step_bytes),
                             stride: d.w_stride,
-                            bytes: next.blocks * form.block_bytes,
+                            bytes: next.blocks * form.step_bytes / BLOCKS,
                             rows: COLS,
                             each: COLS.div_ceil(rows.div_ceil(MOST) * stretch.blocks),
                         };
@@ -151,15 +152,18 @@ struct Ahead {
     at: *const u8,
     stride: usize,
     bytes: usize,
-    /// How many are left, and how many to ask for at a time.
+    /// How many are left, and how many to ask for with every block that is multiplied.
     rows: usize,
     each: usize,
 }
 
 impl Ahead {
+    /// Rows to ask for with every eight blocks of 16 rows that are unpacked.
+    const UNPACKING: usize = 3;
+
     #[inline(always)]
-    fn ask(&mut self) {
-        for _ in 0..self.each.min(self.rows) {
+    fn ask(&mut self, rows: usize) {
+        for _ in 0..rows.min(self.rows) {
             for byte in (0..self.bytes).step_by(64) {
                 prefetch_far(self.at.wrapping_add(byte));
             }
@@ -213,7 +217,10 @@ unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
     // SAFETY: rows and columns of the tile, blocks of the rows.
     unsafe {
         for n in (0..16 * H).step_by(16) {
-            (form.unpack)(s, n0, n, stretch.k, stretch.blocks);
+            for b in (0..stretch.blocks).step_by(2 * BLOCKS) {
+                (form.unpack)(s, (n0, n), stretch, b..stretch.blocks.min(b + 2 * BLOCKS));
+                ahead.ask(Ahead::UNPACKING);
+            }
         }
         let mut m = 0;
         while m < rows {
@@ -272,16 +279,23 @@ impl Lanes {
     }
 }
 
-/// Unpacks `blocks` blocks from value `k` of weight rows from `n0 + n` to rows `n..n + 16` of the panel; past the tile's
-/// end its last row stands in.
+/// Unpacks some blocks, counted from value `k`, of weight rows from `n0 + n` to rows `n..n + 16` of the panel; past the
+/// tile's end its last row stands in. The first is a multiple of a pair of steps.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn unpack<W: Weights>(w: &W, d: &Dots, s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize) {
+unsafe fn unpack<W: Weights>(
+    w: &W,
+    d: &Dots,
+    s: *mut Scratch,
+    (n0, n): (usize, usize),
+    k: usize,
+    blocks: Range<usize>,
+) {
     if let Some(lanes) = W::LANES
         && n0 + n + 16 <= d.cols
         && d.w_stride < 1 << 27
     {
-        for b in (0..blocks).step_by(W::VALUES / 32) {
-            let at = (n0 + n) * d.w_stride + (k / 32 + b) * (W::STEP_BYTES / BLOCKS);
+        for b in blocks.step_by(W::VALUES / 32) {
+            let at = (n0 + n) * d.w_stride + (k / 32 + b) * W::STEP_BYTES / BLOCKS;
             // SAFETY: a block of 16 rows that exist, and its place in the panel.
             unsafe { lanes(d.w.add(at), d.w_stride, Lanes { s, n, b }) }
         }
@@ -289,10 +303,10 @@ unsafe fn unpack<W: Weights>(w: &W, d: &Dots, s: *mut Scratch, n0: usize, n: usi
     }
     // SAFETY: the same; rows past the end are the last.
     let rows = [0, 4, 8, 12].map(|r| unsafe { RowPtrs::new(d, (n0 + n + r).min(d.cols - 1)) });
-    for pair in (0..blocks).step_by(2 * BLOCKS) {
+    for pair in blocks.clone().step_by(2 * BLOCKS) {
         // SAFETY: blocks that exist; as many steps as are read have been written.
         unsafe {
-            let exist = (blocks - pair).min(2 * BLOCKS);
+            let exist = (blocks.end - pair).min(2 * BLOCKS);
             for (r, rows) in rows.iter().enumerate() {
                 let head = w.head(rows, k + pair * 32, exist);
                 for half in 0..exist.div_ceil(BLOCKS) {
@@ -386,7 +400,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
                 sum = std::array::from_fn(|i| std::array::from_fn(|h| _mm512_load_ps(at(i, h))));
             }
             for b in (chain..blocks).step_by(CHAINS) {
-                ahead.ask();
+                ahead.ask(ahead.each);
                 let scale = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).scale[b][t][16 * h]);
                 let offset = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).offset[b][t][16 * h]);
                 let parts = if WIDE { 1 } else { 2 };
