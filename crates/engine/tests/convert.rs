@@ -147,7 +147,11 @@ fn nothing_is_overwritten_unasked_and_a_failure_leaves_nothing() {
 
 /// A directory like a fixture of the repository, with a tokenizer.
 fn with_tokenizer(dir: &TempDir, tokenizer: &str) -> PathBuf {
-    let (fixture, folder) = (fixtures::path("hf/llama-untied"), dir.join("model"));
+    with_tokenizer_of("hf/llama-untied", dir, tokenizer)
+}
+
+fn with_tokenizer_of(model: &str, dir: &TempDir, tokenizer: &str) -> PathBuf {
+    let (fixture, folder) = (fixtures::path(model), dir.join("model"));
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).unwrap();
     for name in ["config.json", "model.safetensors"] {
@@ -231,6 +235,28 @@ fn a_byte_level_tokenizer_comes_along() {
     let unknown = json.replace(r#""use_regex":true},"#, r#""use_regex":false},"#);
     let error = to_gguf(&with_tokenizer(&dir, &unknown), &dir.join("b.gguf"), "f16").unwrap_err().to_string();
     assert!(error.contains("not supported: this tokenizer's splitting rule"), "{error}");
+}
+
+/// Whisper's tokenizers put tokens around a text that GGUF has no key for; what to do is said otherwise.
+#[test]
+fn what_stands_around_a_text_does_not_matter_to_a_model_of_speech() {
+    let dir = TempDir::new();
+    let tokens = ["<s>", "</s>", "h", "e", "t", "Ġ", "he", "the", "Ġthe"].map(str::to_owned);
+    let rest = r#""normalizer":null,"pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true},
+        "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},
+        {"SpecialToken":{"id":"</s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"</s>","type_id":0}}],
+        "pair":[],"special_tokens":{"<s>":{"id":"<s>","ids":[0],"tokens":["<s>"]},"</s>":{"id":"</s>","ids":[1],"tokens":["</s>"]}}},
+        "decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true}"#;
+    let json = tokenizer_json(&tokens, &[("h", "e"), ("t", "he"), ("Ġ", "the")], false, rest);
+    let (folder, path) = (with_tokenizer_of("hf/whisper-short", &dir, &json), dir.join("a.gguf"));
+    assert!(to_gguf(&folder, &path, "f16").unwrap().tokenizer);
+    let bare = |p: &Path| {
+        let tokenizer = Tokenizer::from_model_file(&ModelFile::open(p).unwrap()).unwrap();
+        tokenizer.encode("the the", Encode::default())
+    };
+    assert_eq!((bare(&folder), bare(&path)), (vec![7, 8], vec![7, 8]));
+    let error = to_gguf(&with_tokenizer(&dir, &json), &dir.join("b.gguf"), "f16").unwrap_err().to_string();
+    assert!(error.contains("would read text differently"), "{error}");
 }
 
 #[test]

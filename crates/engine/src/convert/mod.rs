@@ -230,7 +230,8 @@ fn write_metadata(file: &ModelFile, outline: &Outline, writer: &mut Writer) -> R
         writer.set(key, field.clone())?;
     }
     name_model(file, writer)?;
-    match tokenizer::read(file, outline.vocab)? {
+    // A model of speech is told what to do by tokens of its own.
+    match tokenizer::read(file, outline.vocab, outline.encoder.is_empty())? {
         Some(vocabulary) => vocabulary.write(writer).map(|()| true),
         None => {
             writer.set("tokenizer.ggml.model", "none")?;

@@ -41,8 +41,9 @@ pub struct Vocabulary {
 const PROBE: &str = "Hello world! It's 12345 o'clock,  I'LL go\n\n\tnaïve café — ÄÖÜ 東京 привет 🚀🦙 \
                      x==y && foo_bar(1.5e-3);   \r\n  'tis …trailing  ";
 
-/// The vocabulary of a safetensors directory, for a model of `vocab` embeddings; `None` where it has none.
-pub fn read(file: &ModelFile, vocab: usize) -> Result<Option<Vocabulary>, Error> {
+/// The vocabulary of a safetensors directory, for a model of `vocab` embeddings; `None` where it has none. `framed`: what
+/// stands around a text matters, which GGUF must be able to say.
+pub fn read(file: &ModelFile, vocab: usize, framed: bool) -> Result<Option<Vocabulary>, Error> {
     let not_supported = |what: &str| Error::NotSupported { path: file.path().into(), what: what.into() };
     let Some(json) = file.side_file("tokenizer.json") else {
         return match file.side_file("tokenizer.model") {
@@ -77,7 +78,7 @@ pub fn read(file: &ModelFile, vocab: usize) -> Result<Option<Vocabulary>, Error>
         vocabulary.merges = merges(model).map(|(left, right)| format!("{left} {right}")).collect();
     }
     let written = Tokenizer::from_gguf(vocabulary.as_gguf())?;
-    let read = |t: &Tokenizer| t.encode(PROBE, Encode { add_special: true, parse_special: true });
+    let read = |t: &Tokenizer| t.encode(PROBE, Encode { add_special: framed, parse_special: true });
     if read(&written) != read(&tokenizer) {
         return Err(not_supported("this tokenizer: in a GGUF file it would read text differently"));
     }
