@@ -80,7 +80,44 @@ type Submission = (Request, Outbox);
 /// # Ok::<(), akunu::Error>(())
 /// ```
 ///
-/// A [`Reply`] is also a `futures_core::Stream`: `while let Some(piece) = reply.next().await` with any executor.
+/// A [`Reply`] is also a `futures_core::Stream`, for any executor:
+///
+/// ```
+/// use akunu::{Engine, GenerateOptions, LoadOptions, Reply, SchedulerOptions, Service};
+/// use futures_core::Stream;
+/// use std::{future::poll_fn, pin::Pin};
+///
+/// /// What `StreamExt` of the crate `futures` calls `next`.
+/// async fn next(reply: &mut Reply) -> Option<Result<akunu::Piece, akunu::Error>> {
+///     poll_fn(|context| Pin::new(&mut *reply).poll_next(context)).await
+/// }
+///
+/// async fn tell(service: &Service) -> Result<String, akunu::Error> {
+///     let mut reply = service.submit_text("Once upon a time", GenerateOptions::new().max_tokens(12))?;
+///     let mut text = String::new();
+///     while let Some(piece) = next(&mut reply).await {
+///         text += &piece?.text;
+///     }
+///     Ok(text)
+/// }
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     use std::task::{Context, Poll, Wake};
+/// #     struct Unpark(std::thread::Thread);
+/// #     impl Wake for Unpark {
+/// #         fn wake(self: std::sync::Arc<Self>) { self.0.unpark() }
+/// #     }
+/// #     let waker = std::sync::Arc::new(Unpark(std::thread::current())).into();
+/// #     let mut future = std::pin::pin!(future);
+/// #     loop {
+/// #         if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(&waker)) { return done }
+/// #         std::thread::park();
+/// #     }
+/// # }
+/// let engine = Engine::embedded(LoadOptions { sequences: 4, ..Default::default() })?;
+/// let service = Service::start(engine, SchedulerOptions::default())?;
+/// assert!(!block_on(tell(&service))?.is_empty());
+/// # Ok::<(), akunu::Error>(())
+/// ```
 pub struct Service {
     /// `None` only while it is dropped.
     submissions: Option<Sender<Submission>>,

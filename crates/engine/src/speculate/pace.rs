@@ -25,8 +25,6 @@ const RATE: f64 = 0.1;
 const SHORTER: f64 = 0.5;
 /// A row more is taken to cost this share of a step until it is measured.
 const ROW: f64 = 0.1;
-/// Rows beyond those that were measured are taken to cost this share of what the others cost: they are found out by trying.
-const FURTHER: f64 = 0.75;
 /// Guesses of the first trial, before any cost is known.
 const FIRST: usize = 4;
 /// Guesses must promise this much more than a plain step.
@@ -100,9 +98,11 @@ impl Pace {
             Some(above) if above == below => self.seconds[below],
             Some(above) => line((below, above)),
             None if below == 1 => plain * (1.0 + ROW * (rows - 1) as f64),
+            // The step from one row to several has a price of its own; what each further row costs is found out by trying.
             None => {
-                let row = (self.seconds[below] - plain) / (below - 1) as f64;
-                self.seconds[below] + FURTHER * row * (rows - below) as f64
+                let slope = |two: usize| (self.seconds[below] - self.seconds[two]) / (below - two) as f64;
+                let row = (2..below).find(known).map_or(ROW * plain, slope);
+                self.seconds[below] + row.max(0.0) * (rows - below) as f64
             }
         };
         cost.max(plain)
@@ -151,6 +151,12 @@ mod tests {
         let pace = after(|rows| 1.0 + 0.05 * rows as f64, |_| true);
         assert_eq!(pace.best(1, MOST_GUESSES), MOST_GUESSES);
         assert_eq!(pace.best(1, 4), 4);
+    }
+
+    #[test]
+    fn a_dear_second_row_does_not_hide_cheap_further_ones() {
+        let pace = after(|rows| if rows == 1 { 1.0 } else { 2.4 + 0.05 * rows as f64 }, |_| true);
+        assert_eq!(pace.best(1, MOST_GUESSES), MOST_GUESSES);
     }
 
     #[test]
