@@ -7,11 +7,12 @@
 //! one lane per (block, row): the four chains of `generic` for four weight rows in one register.
 //! Integer sums are exact, so only that last register's order matters, and it is the definition's.
 //!
-//! [`one`] does this for one activation row, straight from the weights; [`panel`] from weights that are unpacked once for
-//! several.
+//! [`one`] does this for one activation row, straight from the weights; [`few`] for up to [`FEW`] where a format is
+//! unpacked by steps; [`panel`] from weights that are unpacked once for several rows.
 
 mod any;
 mod blocks;
+mod few;
 mod float;
 mod grids;
 mod mlx;
@@ -37,6 +38,8 @@ pub const STEP: usize = 128;
 pub const BLOCKS: usize = STEP / q8::BLOCK;
 /// Values of the largest unit whose scales are unpacked together: two steps.
 pub const PAIR: usize = 2 * STEP;
+/// With up to this many activation rows, weights that are unpacked by steps stay in registers.
+pub const FEW: usize = 16;
 
 /// 128 values of four weight rows.
 #[derive(Clone, Copy)]
@@ -102,6 +105,7 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
         match d.rows {
             0 => {}
             1 => one::one(&w, d),
+            2..=FEW if W::LANES.is_none() => few::few(&w, d),
             _ => panel::panel(&w, d),
         }
     }

@@ -6,13 +6,13 @@ use crate::simd;
 use std::arch::x86_64::*;
 
 /// 128 activations and what belongs to them.
-struct Acts {
+pub struct Acts {
     /// First and second halves of the four blocks.
-    lo: __m512i,
-    hi: __m512i,
+    pub lo: __m512i,
+    pub hi: __m512i,
     /// Scales and group sums (first and second halves) in lanes `4 * block + row`.
-    scale: __m512,
-    sums: [__m512; 2],
+    pub scale: __m512,
+    pub sums: [__m512; 2],
 }
 
 /// # Safety
@@ -68,7 +68,7 @@ unsafe fn last<W: Weights>(w: &W, d: &Dots, p: &RowPtrs, from: usize, rest: usiz
 
 /// Asks for the lines of the two steps at value `k` of each row, `ahead` bytes on.
 #[inline(always)]
-fn prefetch<W: Weights>(rows: &RowPtrs, k: usize, ahead: usize) {
+pub fn prefetch<W: Weights>(rows: &RowPtrs, k: usize, ahead: usize) {
     for p in rows.data {
         for line in 0..(2 * W::STEP_BYTES).div_ceil(64) {
             simd::prefetch(p.wrapping_add(k / STEP * W::STEP_BYTES + ahead + 64 * line));
@@ -132,7 +132,7 @@ fn narrow<W: Weights>(sum: __m512, w: &Step, a: &Acts) -> __m512 {
 /// They lie within the row.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn acts(d: &Dots, m: usize, k: usize, blocks: usize) -> Acts {
+pub unsafe fn acts(d: &Dots, m: usize, k: usize, blocks: usize) -> Acts {
     // SAFETY: masks keep the loads within the row.
     let (a, b, scale, sums) = unsafe {
         let (q, scales, sums) = q8_row(d, m);
@@ -159,7 +159,7 @@ unsafe fn acts(d: &Dots, m: usize, k: usize, blocks: usize) -> Acts {
 /// The sum of the four chains, for four weight rows.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn chains(sum: __m512) -> __m128 {
+pub fn chains(sum: __m512) -> __m128 {
     let (a, b) = (_mm512_castps512_ps128(sum), _mm512_extractf32x4_ps::<1>(sum));
     let (c, d) = (_mm512_extractf32x4_ps::<2>(sum), _mm512_extractf32x4_ps::<3>(sum));
     _mm_add_ps(_mm_add_ps(a, b), _mm_add_ps(c, d))
