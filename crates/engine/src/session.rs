@@ -71,7 +71,12 @@ impl Engine {
     /// Writes a sequence, the text it holds the beginning of, and a note. The file appears when it is complete.
     pub fn save_session(&mut self, path: &Path, sequence: &Sequence, tokens: &[u32], note: &str) -> Result<(), Error> {
         let named = |error: SessionError| Error::Session { path: path.display().to_string(), error };
-        let beside = path.with_extension("part");
+        // A device must not become a file.
+        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file");
+            return Err(named(error.into()));
+        }
+        let beside = path.with_added_extension("part");
         self.write_session(&beside, sequence, tokens, note).map_err(named)?;
         std::fs::rename(&beside, path).map_err(|e| named(e.into()))
     }

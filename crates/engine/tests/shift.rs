@@ -169,6 +169,8 @@ fn a_session_of_another_model_or_a_damaged_one_is_refused() {
     let mut sequence = engine.sequence();
     engine.prefill(&mut sequence, &text).unwrap();
     engine.save_session(&path, &sequence, &text, "").unwrap();
+    // What is no file stays what it is.
+    assert!(engine.save_session(path.parent().unwrap(), &sequence, &text, "").is_err());
     let refused = |engine: &mut Engine, path: &Path| match engine.load_session(path) {
         Err(akunu::Error::Session { error, .. }) => error,
         Err(other) => panic!("{other}"),
