@@ -4,10 +4,11 @@
 //! The file is checked for the model, the cache's layout and its own length before anything is taken from it.
 
 use crate::{Engine, Error, Sequence};
+use akunu_formats::Output;
 use akunu_plan::{KV_BLOCK, NO_BLOCK};
 use sha2::{Digest, Sha256};
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"akunuses";
@@ -70,48 +71,30 @@ impl Engine {
 
     /// Writes a sequence, the text it holds the beginning of, and a note. The file appears when it is complete.
     pub fn save_session(&mut self, path: &Path, sequence: &Sequence, tokens: &[u32], note: &str) -> Result<(), Error> {
-        let named = |error: SessionError| Error::Session { path: path.display().to_string(), error };
-        // A device must not become a file.
-        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a file");
-            return Err(named(error.into()));
-        }
-        let beside = path.with_added_extension("part");
-        self.write_session(&beside, sequence, tokens, note).map_err(named)?;
-        std::fs::rename(&beside, path).map_err(|e| named(e.into()))
-    }
-
-    fn write_session(
-        &mut self,
-        path: &Path,
-        sequence: &Sequence,
-        tokens: &[u32],
-        note: &str,
-    ) -> Result<(), SessionError> {
         let fingerprint = self.fingerprint();
-        let mut out = BufWriter::new(File::create(path)?);
-        out.write_all(MAGIC)?;
-        out.write_all(&VERSION.to_le_bytes())?;
-        out.write_all(&fingerprint)?;
+        let mut out = Output::create(path, true)?;
+        out.write(MAGIC)?;
+        out.write(&VERSION.to_le_bytes())?;
+        out.write(&fingerprint)?;
         for number in [sequence.len() as u64, tokens.len() as u64, note.len() as u64] {
-            out.write_all(&number.to_le_bytes())?;
+            out.write(&number.to_le_bytes())?;
         }
         for token in tokens {
-            out.write_all(&token.to_le_bytes())?;
+            out.write(&token.to_le_bytes())?;
         }
-        out.write_all(note.as_bytes())?;
+        out.write(note.as_bytes())?;
         let blocks = sequence.len().div_ceil(KV_BLOCK);
         for group in 0..sequence.groups() {
             let bytes = self.decode_program().kv_groups[group].block_bytes;
             for &block in &sequence.table(group)[..blocks] {
-                out.write_all(&[u8::from(block != NO_BLOCK)])?;
+                out.write(&[u8::from(block != NO_BLOCK)])?;
                 if block != NO_BLOCK {
                     let at = block as usize * bytes;
-                    out.write_all(&self.kv_mut(group)[at..at + bytes])?;
+                    out.write(&self.kv_mut(group)[at..at + bytes])?;
                 }
             }
         }
-        Ok(out.flush()?)
+        Ok(out.finish()?)
     }
 
     /// Takes a session back into the KV cache.

@@ -26,3 +26,4 @@ pub mod safetensors;
 
 pub use error::{Error, Fault, Name};
 pub use model_file::{Container, Metadata, ModelFile, Span, Tensor};
+pub use output::Output;

@@ -10,7 +10,7 @@ use crate::error::{Error, Fault};
 use crate::map::regular;
 
 /// Removed again when dropped before [`Output::finish`].
-pub(crate) struct Output {
+pub struct Output {
     path: PathBuf,
     temporary: PathBuf,
     overwrite: bool,

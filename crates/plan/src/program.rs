@@ -123,8 +123,8 @@ pub struct KvGroup {
 pub struct Program {
     pub max_rows: usize,
     pub max_outputs: usize,
-    /// The form that products take their activations in. Rows of a program in bf16 are rounded everywhere where tiles are
-    /// faster.
+    /// The form that products take their activations in, where it suits them (`fuse`). Rows of a program in bf16 are
+    /// rounded everywhere where tiles are faster.
     pub activations: Store,
     pub buffers: Vec<Buffer>,
     pub weights: Vec<Weight>,
