@@ -37,7 +37,9 @@ fn pool(threads: usize) {
             }
         });
     });
-    println!("pool: empty job {empty:.2} µs, barrier {:.3} µs", (barriers - empty) / 1e3);
+    let phases = shortest(|| pool.run_phases(1000, &|_, _| {}));
+    let [barrier, phase] = [barriers, phases].map(|time| (time - empty) / 1e3);
+    println!("pool: empty job {empty:.2} µs, barrier {barrier:.3} µs, phase {phase:.3} µs");
 }
 
 fn norm(cpu: &mut Cpu, dim: usize, rows: usize, store: Store) {

@@ -12,7 +12,7 @@ use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::Params;
 use akunu_plan::program::{Arg, Op, Program};
-use akunu_plan::record::{BARRIER, Record, Region, encode_params, flags};
+use akunu_plan::record::{Record, Region, encode_params, flags};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -116,21 +116,13 @@ impl Cpu {
         check_steps(ready, memory, steps)?;
         let kernels = kernels::table();
         let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
-        let records = &ready.bound.records[..];
-        self.pool.run(&|lane, barrier| {
-            for step in 0..steps {
-                if step > 0 {
-                    barrier.wait();
-                }
-                for record in records {
-                    if record.flags & BARRIER != 0 {
-                        barrier.wait();
-                    }
-                    // SAFETY: `ready` has checked every record against this memory and this
-                    // machine, `check_steps` the step variables; barriers stand where records
-                    // depend on each other, and all lanes pass every record.
-                    unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
-                }
+        let phases = &ready.phases[..];
+        self.pool.run_phases(steps * phases.len(), &|phase, lane| {
+            for record in &ready.bound.records[phases[phase % phases.len()].clone()] {
+                // SAFETY: `ready` has checked every record against this memory and this machine,
+                // `check_steps` the step variables; a phase ends where records depend on each
+                // other, and all its lanes pass every record.
+                unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
             }
         });
         Ok(())

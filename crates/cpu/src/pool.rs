@@ -1,7 +1,9 @@
 //! The thread pool: workers that stay, spin a little for the next job, then sleep.
 //!
 //! A job is broadcast: every worker runs the same closure once, the caller as worker 0. Inside a
-//! job the workers meet at a [`Barrier`]. Nothing here allocates or locks once the pool stands.
+//! job the workers meet at a [`Barrier`], or go through phases of which each has a lane for every worker.
+//! Where other processes want the cores too, a worker may lose its own for milliseconds: its lanes are then run by those
+//! that are there. Nothing here allocates or locks once the pool stands.
 
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
@@ -13,6 +15,9 @@ use std::thread::{self, JoinHandle, Thread};
 /// Turns of a spin loop before a waiting thread gives its time slice away: some 20 µs. None where
 /// there are more workers than cores, because the one waited for may need this core.
 const SPINS: u32 = 1000;
+/// Turns after which a worker that has nothing to do runs a lane whose worker has not come: more than the time between the
+/// first and the last to see a phase begin.
+const LATE: u32 = 100;
 /// Time slices given away before a worker without a job goes to sleep: well under a millisecond
 /// on an idle machine, longer than the host needs between two tokens.
 const YIELDS: u32 = 200;
@@ -73,6 +78,64 @@ impl Barrier {
     }
 }
 
+/// Where the workers of a job stand in its phases.
+struct Phases {
+    spins: u32,
+    /// The phase that runs.
+    current: Line<AtomicUsize>,
+    /// Its lanes that are done.
+    done: Line<AtomicUsize>,
+    /// By lane, in how many phases a worker has taken it.
+    taken: Vec<Line<AtomicUsize>>,
+}
+
+impl Phases {
+    fn new(workers: usize, spins: u32) -> Self {
+        let taken = (0..workers).map(|_| Line(AtomicUsize::new(0))).collect();
+        Self { spins, current: Line(AtomicUsize::new(0)), done: Line(AtomicUsize::new(0)), taken }
+    }
+
+    /// While no worker is in a job.
+    fn begin(&self) {
+        self.current.0.store(0, Ordering::Relaxed);
+        self.done.0.store(0, Ordering::Relaxed);
+        self.taken.iter().for_each(|taken| taken.0.store(0, Ordering::Relaxed));
+    }
+
+    /// A worker's part of `phases` phases.
+    fn work(&self, worker: Lane, phases: usize, job: &(dyn Fn(usize, Lane) + Sync)) {
+        let mut phase = 0;
+        while phase < phases {
+            self.run(phase, worker, job);
+            let mut turns = 0;
+            while self.current.0.load(Ordering::Acquire) == phase {
+                if turns == LATE.min(self.spins) {
+                    (0..worker.count).for_each(|index| self.run(phase, Lane { index, ..worker }, job));
+                }
+                relax(&mut turns, self.spins);
+            }
+            phase = self.current.0.load(Ordering::Acquire);
+        }
+    }
+
+    /// Runs a lane of a phase that this worker has seen begin, unless a worker has taken it: no phase ends before all its
+    /// lanes were taken, so a lane that can be taken belongs to the phase that runs.
+    fn run(&self, phase: usize, lane: Lane, job: &(dyn Fn(usize, Lane) + Sync)) {
+        let taken = &self.taken[lane.index].0;
+        let mine = taken.load(Ordering::Relaxed) == phase
+            && taken.compare_exchange(phase, phase + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !mine {
+            return;
+        }
+        job(phase, lane);
+        // As in `Barrier::wait`.
+        if self.done.0.fetch_add(1, Ordering::AcqRel) + 1 == lane.count {
+            self.done.0.store(0, Ordering::Relaxed);
+            self.current.0.store(phase + 1, Ordering::Release);
+        }
+    }
+}
+
 /// One turn of a wait: pause while `turns < spins`, afterwards let other threads run.
 #[inline]
 fn relax(turns: &mut u32, spins: u32) {
@@ -112,6 +175,7 @@ unsafe impl Send for Shared {}
 pub struct Pool {
     shared: Arc<Shared>,
     barrier: Arc<Barrier>,
+    phases: Arc<Phases>,
     threads: Vec<(Thread, Option<JoinHandle<()>>)>,
 }
 
@@ -146,7 +210,8 @@ impl Pool {
             spins,
             workers,
         });
-        let mut pool = Self { shared, barrier: Arc::new(Barrier::new(workers, spins)), threads: Vec::new() };
+        let (barrier, phases) = (Arc::new(Barrier::new(workers, spins)), Arc::new(Phases::new(workers, spins)));
+        let mut pool = Self { shared, barrier, phases, threads: Vec::new() };
         for index in 1..workers {
             let shared = Arc::clone(&pool.shared);
             // On failure `pool` is dropped, which stops the threads already there.
@@ -193,6 +258,14 @@ impl Pool {
         while shared.running.0.load(Ordering::Acquire) != 0 {
             relax(&mut turns, shared.spins);
         }
+    }
+
+    /// Runs `job` once for every phase and every lane of it: all lanes of a phase are done, and what they wrote is visible,
+    /// before the next begins. Which worker runs a lane is open, but lanes that wait for each other run at once.
+    pub fn run_phases(&mut self, phases: usize, job: &(dyn Fn(usize, Lane) + Sync)) {
+        let all = Arc::clone(&self.phases);
+        all.begin();
+        self.run(&|worker, _| all.work(worker, phases, job));
     }
 
     fn wake(&self) {
@@ -313,6 +386,44 @@ mod tests {
                     barrier.wait();
                 }
             });
+        }
+    }
+
+    #[test]
+    fn every_lane_of_every_phase_runs_once_and_sees_the_phase_before() {
+        for workers in [1, 2, 3, 8] {
+            let mut pool = Pool::new(workers).unwrap();
+            let slots: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
+            let phases = if cfg!(miri) { 20 } else { 500 };
+            for job in 0..3 {
+                // Workers that sleep are late for the first phases.
+                thread::sleep(Duration::from_millis(5));
+                pool.run_phases(phases, &|phase, lane| {
+                    let before = job * phases + phase;
+                    assert_eq!(slots[lane.index].fetch_add(1, Ordering::Relaxed), before);
+                    for slot in &slots {
+                        let now = slot.load(Ordering::Relaxed);
+                        assert!(now == before || now == before + 1);
+                    }
+                });
+            }
+            assert!(slots.iter().all(|slot| slot.load(Ordering::Relaxed) == 3 * phases));
+        }
+    }
+
+    #[test]
+    fn lanes_that_wait_for_each_other_run_at_once() {
+        for workers in [2, 3, 8] {
+            let mut pool = Pool::new(workers).unwrap();
+            let barrier = pool.barrier();
+            let passed = AtomicUsize::new(0);
+            pool.run_phases(20, &|phase, _| {
+                if phase % 2 == 1 {
+                    barrier.wait();
+                }
+                passed.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(passed.load(Ordering::Relaxed), 20 * workers);
         }
     }
 

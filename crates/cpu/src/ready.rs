@@ -13,6 +13,7 @@ use akunu_plan::program::Store;
 use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, X_FORM, Y_FORM};
 use akunu_plan::steps::KV_BLOCK;
 use akunu_plan::{q8, tiles};
+use std::ops::Range;
 use std::sync::atomic::AtomicU32;
 
 /// A bound program that may be replayed in the memory it was checked against.
@@ -26,6 +27,8 @@ pub struct Ready {
     pub(crate) whole_texts: bool,
     /// Some kernel may round, and does not know of branches.
     pub(crate) rounds: bool,
+    /// Records between barriers.
+    pub(crate) phases: Vec<Range<usize>>,
     /// By record: see `Context::take`.
     pub(crate) taken: Vec<AtomicU32>,
 }
@@ -70,14 +73,19 @@ pub(crate) fn check(
     level: Level,
 ) -> Result<Ready, Unready> {
     let mut since_barrier: Vec<Touch> = Vec::new();
+    let mut phases: Vec<Range<usize>> = Vec::new();
     let (mut advances, mut whole_texts, mut rounds) = (false, false, false);
     for (index, record) in bound.records.iter().enumerate() {
         let op = record.kind().map_or("unknown op", |kind| kind.spec().name);
         let touches = Checker { record, rows, outputs, memory, touches: Vec::new() }
             .run(level)
             .map_err(|what| Unready { index, op, what })?;
-        if record.flags & BARRIER != 0 {
+        if index == 0 || record.flags & BARRIER != 0 {
             since_barrier.clear();
+            phases.push(index..index);
+        }
+        if let Some(phase) = phases.last_mut() {
+            phase.end = index + 1;
         }
         let conflict = |t: &Touch| since_barrier.iter().any(|s| s.overlaps(t) && (s.writes || t.writes));
         if touches.iter().any(conflict) {
@@ -90,7 +98,7 @@ pub(crate) fn check(
         whole_texts |= own_keys || record.kind() == Some(OpKind::MeanRows);
     }
     let taken = bound.records.iter().map(|_| AtomicU32::new(0)).collect();
-    Ok(Ready { taken, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
+    Ok(Ready { phases, taken, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
 }
 
 /// Operands a result may take the place of: they are read value by value before it is written.
