@@ -13,6 +13,8 @@ pub enum Level {
     Generic,
     /// Arm's NEON with its dot products of bytes.
     Neon,
+    /// NEON and its products of byte matrices.
+    I8mm,
     /// AVX2, FMA, F16C.
     Avx2,
     /// AVX-512 F, BW, VL, DQ and VNNI, and BMI2.
@@ -35,7 +37,7 @@ impl Level {
     #[cfg(target_arch = "x86_64")]
     pub const ALL: &[Level] = &[Level::Generic, Level::Avx2, Level::Avx512, Level::Amx];
     #[cfg(target_arch = "aarch64")]
-    pub const ALL: &[Level] = &[Level::Generic, Level::Neon];
+    pub const ALL: &[Level] = &[Level::Generic, Level::Neon, Level::I8mm];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub const ALL: &[Level] = &[Level::Generic];
 
@@ -43,6 +45,7 @@ impl Level {
         match self {
             Level::Generic => "generic",
             Level::Neon => "neon",
+            Level::I8mm => "i8mm",
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
             Level::Amx => "amx",
@@ -116,7 +119,12 @@ fn find() -> Level {
 
 #[cfg(target_arch = "aarch64")]
 fn find() -> Level {
-    if std::arch::is_aarch64_feature_detected!("dotprod") { Level::Neon } else { Level::Generic }
+    use std::arch::is_aarch64_feature_detected as has;
+    match (has!("dotprod"), has!("i8mm")) {
+        (true, true) => Level::I8mm,
+        (true, false) => Level::Neon,
+        _ => Level::Generic,
+    }
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]

@@ -18,7 +18,9 @@ pub mod table;
 use crate::kernels::KernelRow;
 use akunu_dtype::DType;
 use akunu_plan::op::MatMulParams;
-use akunu_plan::record::{Record, X_FORM, X_IS_BF16, X_IS_Q8};
+#[cfg(target_arch = "x86_64")]
+use akunu_plan::record::X_IS_BF16;
+use akunu_plan::record::{Record, X_FORM, X_IS_Q8};
 use dots::DotsFn;
 use table::{Act, DOTS};
 

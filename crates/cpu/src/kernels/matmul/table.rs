@@ -103,6 +103,16 @@ macro_rules! table {
                 concat!("dots_", stringify!($dtype), "_q8_neon"),
                 neon::q8::<neon::$kernel>,
             ),)*
+            #[cfg(target_arch = "aarch64")]
+            row(None, Act::Q8, Level::I8mm, "dots_any_q8_i8mm", neon::q8_i8mm::<neon::Any<false>>),
+            $(#[cfg(target_arch = "aarch64")]
+            row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::I8mm,
+                concat!("dots_", stringify!($dtype), "_q8_i8mm"),
+                neon::q8_i8mm::<neon::$kernel>,
+            ),)*
         ];
 
         /// Every way to tiles.

@@ -2,7 +2,8 @@
 //!
 //! Work goes by blocks: 32 values of four weight rows. `sdot` leaves four partial sums per row, and
 //! pairwise additions one lane per row; a register for each of the four chains of `generic` adds those
-//! up. Integer sums are exact, so only the order of the chains matters, and it is the definition's.
+//! up. Where the machine has it, `smmla` takes two activation rows at a time: one instruction multiplies eight values of two
+//! weight rows with eight of both. Integer sums are exact, so only the order of the chains matters, and it is the definition's.
 
 mod any;
 mod blocks;
@@ -41,7 +42,7 @@ const TILE: usize = 4;
 #[derive(Clone, Copy)]
 pub struct Block {
     /// First and second halves, per row.
-    pub q: [(int8x16_t, int8x16_t); ROWS],
+    pub q: [Integers; ROWS],
     /// A lane per row; the second entry is for second halves and unused if wide.
     pub scale: [float32x4_t; 2],
     pub offset: [float32x4_t; 2],
@@ -81,25 +82,46 @@ pub trait Weights {
 /// As [`Dots`] promises; the machine has the dot-product instructions.
 #[target_feature(enable = "neon,dotprod")]
 pub unsafe fn q8<W: Weights>(d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe { all_rows::<W, false>(d) }
+}
+
+/// The kernel of a format, for machines that multiply matrices of bytes.
+///
+/// # Safety
+/// As [`Dots`] promises; the machine has the dot-product and the matrix instructions.
+#[target_feature(enable = "neon,dotprod,i8mm")]
+pub unsafe fn q8_i8mm<W: Weights>(d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe { all_rows::<W, true>(d) }
+}
+
+/// Every product; activation rows in pairs where there are `PAIRS`.
+///
+/// # Safety
+/// As [`q8`], and as [`q8_i8mm`] where there are `PAIRS`.
+#[inline(always)]
+unsafe fn all_rows<W: Weights, const PAIRS: bool>(d: &Dots) {
     let Some(w) = W::of(d) else { return };
     let mut m = 0;
     while m < d.rows {
         // SAFETY: the same contract; rows of the tile.
-        unsafe {
-            if d.rows - m >= TILE {
-                rows::<W, TILE>(&w, d, m);
-                m += TILE;
-            } else {
-                rows::<W, 1>(&w, d, m);
-                m += 1;
+        m += unsafe {
+            match d.rows - m {
+                TILE.. => rows::<W, TILE, PAIRS>(&w, d, m),
+                2.. if PAIRS => rows::<W, 2, PAIRS>(&w, d, m),
+                _ => rows::<W, 1, false>(&w, d, m),
             }
-        }
+        };
     }
 }
 
-/// Products of activation rows `m..m + M` with every weight row.
-#[target_feature(enable = "neon,dotprod")]
-unsafe fn rows<W: Weights, const M: usize>(w: &W, d: &Dots, m: usize) {
+/// Products of activation rows `m..m + M` with every weight row; returns `M`.
+///
+/// # Safety
+/// As [`all_rows`]; `M` rows from `m` on are there, an even number if in `PAIRS`.
+#[inline(always)]
+unsafe fn rows<W: Weights, const M: usize, const PAIRS: bool>(w: &W, d: &Dots, m: usize) -> usize {
     // SAFETY: blocks stay within the rows, results within the tile.
     unsafe {
         let x: [_; M] = std::array::from_fn(|i| q8_row(d, m + i));
@@ -112,8 +134,19 @@ unsafe fn rows<W: Weights, const M: usize>(w: &W, d: &Dots, m: usize) {
                 for i in (0..blocks).step_by(CHAINS) {
                     for chain in 0..CHAINS.min(blocks - i) {
                         let block = w.block(&p, k, i + chain, &head);
+                        let b = k / 32 + i + chain;
+                        if PAIRS {
+                            let q = [zip(block.q[0], block.q[1]), zip(block.q[2], block.q[3])];
+                            for (sum, x) in sums.as_chunks_mut::<2>().0.iter_mut().zip(x.as_chunks::<2>().0) {
+                                let v = matrix_products::<W>(&q, &zip(integers(x[0], b), integers(x[1], b)));
+                                sum[0][chain] = add::<W>(sum[0][chain], &block, v[0], x[0], b);
+                                sum[1][chain] = add::<W>(sum[1][chain], &block, v[1], x[1], b);
+                            }
+                            continue;
+                        }
                         for (sum, x) in sums.iter_mut().zip(x) {
-                            sum[chain] = add::<W>(sum[chain], &block, x, k / 32 + i + chain);
+                            let v = dot_products::<W>(&block, integers(x, b));
+                            sum[chain] = add::<W>(sum[chain], &block, v, x, b);
                         }
                     }
                 }
@@ -127,31 +160,74 @@ unsafe fn rows<W: Weights, const M: usize>(w: &W, d: &Dots, m: usize) {
             }
         }
     }
+    M
+}
+
+/// An activation row: integers, scales, sums.
+type Row = (*const u8, *const f32, *const f32);
+/// 32 values: first and second half.
+type Integers = (int8x16_t, int8x16_t);
+/// Sums of products, a lane per weight row: of the block if it is wide, else of its halves.
+type Products = [int32x4_t; 2];
+
+/// Block `b` of an activation row.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn integers(x: Row, b: usize) -> Integers {
+    // SAFETY: a block of the row.
+    unsafe { (vld1q_s8(x.0.add(32 * b).cast()), vld1q_s8(x.0.add(32 * b + 16).cast())) }
+}
+
+/// The products of four weight rows with an activation row.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+fn dot_products<W: Weights>(w: &Block, x: Integers) -> Products {
+    let zero = vdupq_n_s32(0);
+    if W::WIDE {
+        return [lanes(w.q.map(|q| sdot(sdot(zero, q.0, x.0), q.1, x.1))), zero];
+    }
+    [lanes(w.q.map(|q| sdot(zero, q.0, x.0))), lanes(w.q.map(|q| sdot(zero, q.1, x.1)))]
+}
+
+/// Two rows of 32 values, by eights: the first row's, then the second's.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+fn zip(a: Integers, b: Integers) -> [int8x16_t; 4] {
+    let wide = |v: Integers| [vreinterpretq_s64_s8(v.0), vreinterpretq_s64_s8(v.1)];
+    let (a, b) = (wide(a), wide(b));
+    [vzip1q_s64(a[0], b[0]), vzip2q_s64(a[0], b[0]), vzip1q_s64(a[1], b[1]), vzip2q_s64(a[1], b[1])]
+        .map(|v| vreinterpretq_s8_s64(v))
+}
+
+/// The products of two pairs of weight rows with a pair of activation rows.
+#[inline]
+#[target_feature(enable = "neon,dotprod,i8mm")]
+fn matrix_products<W: Weights>(w: &[[int8x16_t; 4]; 2], x: &[int8x16_t; 4]) -> [Products; 2] {
+    let zero = vdupq_n_s32(0);
+    // Of each pair of weight rows: the first with both activation rows, then the second.
+    let by_row = |v: [int32x4_t; 2]| [vuzp1q_s32(v[0], v[1]), vuzp2q_s32(v[0], v[1])];
+    let half = |sums: [int32x4_t; 2], h: usize| {
+        [0, 1].map(|p| smmla(smmla(sums[p], w[p][2 * h], x[2 * h]), w[p][2 * h + 1], x[2 * h + 1]))
+    };
+    if W::WIDE {
+        return by_row(half(half([zero; 2], 0), 1)).map(|v| [v, zero]);
+    }
+    let (first, second) = (by_row(half([zero; 2], 0)), by_row(half([zero; 2], 1)));
+    [[first[0], second[0]], [first[1], second[1]]]
 }
 
 /// Adds the products of a block, which is the activation row's block `b`.
 #[inline]
 #[target_feature(enable = "neon,dotprod")]
-unsafe fn add<W: Weights>(
-    sum: float32x4_t,
-    w: &Block,
-    x: (*const u8, *const f32, *const f32),
-    b: usize,
-) -> float32x4_t {
+unsafe fn add<W: Weights>(sum: float32x4_t, w: &Block, v: Products, x: Row, b: usize) -> float32x4_t {
     // SAFETY: a block of the activation row.
-    let (low, high, scale, sums) = unsafe {
-        let q = x.0.add(32 * b).cast();
-        (vld1q_s8(q), vld1q_s8(q.add(16)), *x.1.add(b), [*x.2.add(2 * b), *x.2.add(2 * b + 1)])
-    };
-    let zero = vdupq_n_s32(0);
+    let (scale, sums) = unsafe { (*x.1.add(b), [*x.2.add(2 * b), *x.2.add(2 * b + 1)]) };
     let step = |sum, v, w_scale| vfmaq_f32(sum, vcvtq_f32_s32(v), vmulq_n_f32(w_scale, scale));
     if W::WIDE {
-        let v = lanes(w.q.map(|q| sdot(sdot(zero, q.0, low), q.1, high)));
-        let sum = step(sum, v, w.scale[0]);
+        let sum = step(sum, v[0], w.scale[0]);
         return if W::OFFSETS { vfmaq_n_f32(sum, w.offset[0], sums[0] + sums[1]) } else { sum };
     }
-    let sum = step(sum, lanes(w.q.map(|q| sdot(zero, q.0, low))), w.scale[0]);
-    let sum = step(sum, lanes(w.q.map(|q| sdot(zero, q.1, high))), w.scale[1]);
+    let sum = step(step(sum, v[0], w.scale[0]), v[1], w.scale[1]);
     if !W::OFFSETS {
         return sum;
     }
@@ -174,6 +250,24 @@ fn sdot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     unsafe {
         asm!(
             "sdot {sum:v}.4s, {a:v}.16b, {b:v}.16b",
+            sum = inout(vreg) sum,
+            a = in(vreg) a,
+            b = in(vreg) b,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
+}
+
+/// Adds the products of two rows of eight with two rows of eight. The intrinsic is not stable.
+#[inline]
+#[target_feature(enable = "neon,dotprod,i8mm")]
+fn smmla(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+    let mut sum = sum;
+    // SAFETY: the caller has the instruction; registers only.
+    unsafe {
+        asm!(
+            "smmla {sum:v}.4s, {a:v}.16b, {b:v}.16b",
             sum = inout(vreg) sum,
             a = in(vreg) a,
             b = in(vreg) b,
