@@ -60,7 +60,7 @@ fn shape(op: &Op, rows: usize) -> String {
         Params::AttentionWeights(p) => format!("[{rows}, {}] head {}", p.positions, p.head),
         Params::Head(p) => format!("[{rows}, {}, {}]", p.heads, p.head_dim),
         Params::Attention(p) => format!("[{rows}, {}, {}]", p.heads, p.head_dim),
-        Params::ArgMax(p) => format!("[{rows}, {}]", p.n),
+        Params::Token(p) => format!("[{rows}, {}]", p.n),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::ready::{self, Ready, Unready};
 use crate::simd::prefetch;
 use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
-use akunu_plan::op::Params;
+use akunu_plan::op::{MAXIMA_SLICE, Params, slots};
 use akunu_plan::program::{Arg, Op, Program};
 use akunu_plan::record::{Record, Region, encode_params, flags};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
@@ -231,11 +231,11 @@ fn explain(program: &Program, op: &Op) -> String {
 /// their work by the step's rows and the workers there are.
 fn geometry(op: &Op) -> (u32, u32) {
     match &op.params {
+        Params::MatMul(p) if op.args[slots::matmul::MAXIMA] != Arg::None => (p.n, MAXIMA_SLICE as u32),
         Params::MatMul(p) => (p.n, matmul::GRAIN as u32),
         Params::Heads(p) => (p.heads + p.kv_heads, 1),
         Params::Head(p) => (p.heads, 1),
         Params::Attention(p) => (p.heads, 1),
-        Params::ArgMax(p) => (p.slices, 1),
         _ => (1, 1),
     }
 }

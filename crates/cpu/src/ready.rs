@@ -10,7 +10,7 @@ use akunu_dtype::DType;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};
 use akunu_plan::program::Store;
-use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, X_FORM, Y_FORM};
+use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, X_FORM, X_IS_BF16, Y_FORM};
 use akunu_plan::steps::KV_BLOCK;
 use akunu_plan::{q8, tiles};
 use std::ops::Range;
@@ -214,20 +214,20 @@ impl Checker<'_> {
                 self.activation(at::weights::Y, p.at as usize + self.positive("positions", p.positions)?)?;
                 self.kv(at::weights::KV, &a.kv, (a.heads, a.kv_heads, a.head_dim), false)
             }
-            OpKind::ArgMax | OpKind::Sample => {
+            OpKind::Sample => {
                 self.per(Per::Output)?;
-                let p = record.params::<ArgMaxParams>();
-                let (n, slices) = (self.positive("n", p.n)?, self.positive("slices", p.slices)?);
-                self.activation(at::argmax::X, n)?;
-                self.activation(at::argmax::Y, 2 * slices)
+                self.activation(at::sample::X, self.positive("n", record.params::<TokenParams>().n)?)?;
+                self.activation(at::sample::Y, 1)
             }
             OpKind::Advance => {
-                let slices = self.positive("slices", record.params::<ArgMaxParams>().slices)?;
+                let n = self.positive("n", record.params::<TokenParams>().n)?;
                 self.per(Per::Output)?;
                 if record.flags & BARRIER == 0 {
                     return Err("moves the step variables, and has no barrier before it".into());
                 }
-                self.activation(at::advance::X, 2 * slices)
+                self.activation(at::advance::X, n)?;
+                self.activation(at::advance::MAXIMA, n.div_ceil(MAXIMA_SLICE))?;
+                self.activation(at::advance::DRAWN, 1)
             }
         }
     }
@@ -247,7 +247,12 @@ impl Checker<'_> {
             return self.weight(at::gated::U, 2, (p.n, p.k, p.dtype), (p.row_bytes, p.side_bytes));
         }
         self.vector(at::matmul::BIAS, n)?;
-        self.activation(at::matmul::RESIDUAL, n)
+        self.activation(at::matmul::RESIDUAL, n)?;
+        let alone = grain.is_multiple_of(MAXIMA_SLICE) && record.flags & X_IS_BF16 == 0;
+        if !record.args[at::matmul::MAXIMA].is_none() && !alone {
+            return Err("cannot keep the maxima of slices that workers share".into());
+        }
+        self.activation(at::matmul::MAXIMA, n.div_ceil(MAXIMA_SLICE))
     }
 
     fn heads(&mut self) -> Result<(), String> {

@@ -66,7 +66,7 @@ impl Program {
                 bytes += u64::from(p.positions) * u64::from(a.kv.row_bytes);
                 rows * 2 * u64::from(a.head_dim) * u64::from(p.positions)
             }
-            Params::ArgMax(p) => rows * u64::from(p.n),
+            Params::Token(p) => rows * u64::from(p.n),
         };
         Cost { bytes, flops }
     }

@@ -1,11 +1,10 @@
-//! Choosing tokens from logits: what `ArgMax`, `Sample` and `Advance` mean, exactly.
+//! Choosing tokens from logits: what `Sample` and `Advance` mean, exactly.
 //!
 //! A draw needs no state: it is a function of the seed, the index of the token and the candidate. Nothing else that runs
 //! can change it, it can be repeated, and a backend makes it by itself. It is an exponential race (the Gumbel-max trick in
 //! other words): candidate `i` with weight `w` arrives at `-ln(u_i) / w`, and the first to arrive is drawn with probability
 //! `w / Σw`.
 
-use crate::op::ARGMAX_SLICE;
 use bytemuck::{Pod, Zeroable};
 
 /// The finalizer of SplitMix64: every bit of the input flips half of the output's.
@@ -146,21 +145,10 @@ impl DrawVars {
     }
 }
 
-/// `ArgMax` of one row: the largest value of every slice and its index; ties to the lower index.
-pub(crate) fn slice_maxima(values: &[f32]) -> Vec<f32> {
-    let slices = values.chunks(ARGMAX_SLICE).enumerate();
-    let maximum = |(slice, values): (usize, &[f32])| {
-        let best = (0..values.len()).fold(0, |best, i| if values[i] > values[best] { i } else { best });
-        [values[best], (slice * ARGMAX_SLICE + best) as f32]
-    };
-    slices.flat_map(maximum).collect()
-}
-
-/// The token that `Advance` takes: that of the largest maximum.
-pub(crate) fn best_of(maxima: &[f32]) -> u32 {
-    let mut pairs = maxima.chunks(2).map(|c| (c[0], c[1]));
-    let first = pairs.next().unwrap_or((0.0, 0.0));
-    pairs.fold(first, |a, b| if b.0 > a.0 { b } else { a }).1 as u32
+/// The token that `Advance` takes where none was drawn: the first of the largest, NaN aside.
+pub(crate) fn first_largest(logits: &[f32]) -> u32 {
+    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    logits.iter().position(|v| *v == most).unwrap_or(0) as u32
 }
 
 #[cfg(test)]

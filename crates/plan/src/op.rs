@@ -17,7 +17,8 @@ pub enum OpKind {
     Norm,
     /// `y = x` in the form that products take it in; see [`crate::program::Store`]
     Convert,
-    /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`
+    /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`; `maxima[c]` is the largest of the `c`-th
+    /// [`MAXIMA_SLICE`] values of `y`, NaN aside
     MatMul,
     /// `y = activation(x · Wᵀ) * (x · Uᵀ)`
     MatMulGated,
@@ -41,11 +42,10 @@ pub enum OpKind {
     Unfold,
     /// `y[r][at..at + positions] = softmax(scale * q · Kᵀ)` of one head, over the positions of the KV cache the row sees
     AttentionWeights,
-    /// `y[o][c] = (max, index of max)` over the `c`-th slice of `x[o]`; ties to the lower index
-    ArgMax,
-    /// `y[o] = (inf, token)` first, where [`crate::draw::DrawVars`] of the output draw a token from `x[o]`; else unchanged
+    /// `y[o]` is the token that [`crate::draw::DrawVars`] of the output draw from `x[o]`, or [`NONE_DRAWN`]
     Sample,
-    /// Takes what was chosen for every output row as that row's next token and moves it one position on
+    /// Takes for every output row what was drawn, or else the first of its largest logits, as that row's next token and
+    /// moves it one position on
     Advance,
 }
 
@@ -145,6 +145,7 @@ pub static OPS: &[OpSpec] = &[
             slot("w", Weight, Read),
             optional("bias", Vector, Read),
             optional("residual", F32, Read),
+            optional("maxima", F32, Write),
         ],
     },
     OpSpec {
@@ -204,9 +205,12 @@ pub static OPS: &[OpSpec] = &[
         name: "attention_weights",
         slots: &[slot("q", F32, Read), slot("y", F32, Write), slot("kv", Kv, Read)],
     },
-    OpSpec { kind: OpKind::ArgMax, name: "argmax", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
-    OpSpec { kind: OpKind::Sample, name: "sample", slots: &[slot("x", F32, Read), slot("y", F32, ReadWrite)] },
-    OpSpec { kind: OpKind::Advance, name: "advance", slots: &[slot("x", F32, Read)] },
+    OpSpec { kind: OpKind::Sample, name: "sample", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec {
+        kind: OpKind::Advance,
+        name: "advance",
+        slots: &[slot("x", F32, Read), slot("maxima", F32, Read), optional("drawn", F32, Read)],
+    },
 ];
 
 impl OpKind {
@@ -261,8 +265,11 @@ pub const ROPE_INTERLEAVED: u32 = 1;
 /// Values i and i + pairs.
 pub const ROPE_SPLIT_HALF: u32 = 2;
 
-/// Slices of a logits row whose maxima `ArgMax` finds independently.
-pub const ARGMAX_SLICE: usize = 4096;
+/// Logits that `MatMul` keeps one maximum of, so that `Advance` needs no pass over all of them.
+pub const MAXIMA_SLICE: usize = 256;
+
+/// What `Sample` writes where no token is drawn.
+pub const NONE_DRAWN: f32 = -1.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -395,11 +402,12 @@ pub struct AttentionWeightsParams {
     pub at: u32,
 }
 
+/// `Sample` and `Advance`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
-pub struct ArgMaxParams {
+pub struct TokenParams {
+    /// Logits of a row.
     pub n: u32,
-    pub slices: u32,
 }
 
 /// The parameters of an op; the variant follows from its kind.
@@ -415,7 +423,7 @@ pub enum Params {
     Attention(AttentionParams),
     Unfold(UnfoldParams),
     AttentionWeights(AttentionWeightsParams),
-    ArgMax(ArgMaxParams),
+    Token(TokenParams),
 }
 
 #[cfg(test)]

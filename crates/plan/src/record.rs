@@ -193,6 +193,6 @@ pub fn encode_params(params: &Params) -> [u32; PARAM_WORDS] {
         Params::Attention(p) => words(p),
         Params::Unfold(p) => words(p),
         Params::AttentionWeights(p) => words(p),
-        Params::ArgMax(p) => words(p),
+        Params::Token(p) => words(p),
     }
 }

@@ -84,10 +84,13 @@ impl<'a> Reference<'a> {
             self.run_row(op, r, &rows, &outputs);
         }
         if op.kind == OpKind::Advance {
-            let Params::ArgMax(p) = op.params else { return };
-            let slices = p.slices as usize;
-            let best = &self.buffers[buffer_of(op, slots::advance::X)];
-            let tokens: Vec<u32> = best.chunks(2 * slices).take(count).map(draw::best_of).collect();
+            use slots::advance::{DRAWN, X};
+            let drawn = |r| (op.args[DRAWN] != Arg::None).then(|| self.row(op, DRAWN, r)[0]);
+            let token = |r| match drawn(r) {
+                Some(token) if token != NONE_DRAWN => token as u32,
+                _ => draw::first_largest(&self.row(op, X, r)),
+            };
+            let tokens: Vec<u32> = (0..count).map(token).collect();
             StepVars::new(&mut self.steps).advance(&tokens);
         }
     }
@@ -181,6 +184,11 @@ impl<'a> Reference<'a> {
                     .collect();
                 self.add_residual(op, RESIDUAL, r, &mut values);
                 self.set(op, Y, r, &values);
+                if op.args[MAXIMA] != Arg::None {
+                    let largest = |slice: &[f32]| slice.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+                    let maxima: Vec<f32> = values.chunks(MAXIMA_SLICE).map(largest).collect();
+                    self.set(op, MAXIMA, r, &maxima);
+                }
             }
             (OpKind::MatMulGated, Params::MatMul(p)) => {
                 use slots::gated::*;
@@ -249,15 +257,10 @@ impl<'a> Reference<'a> {
                 let at = r * self.program.buffers[id].width + p.at as usize;
                 self.buffers[id][at..at + weights.len()].copy_from_slice(&weights);
             }
-            (OpKind::ArgMax, Params::ArgMax(_)) => {
-                let maxima = draw::slice_maxima(&self.row(op, slots::argmax::X, r));
-                self.set(op, slots::argmax::Y, r, &maxima);
-            }
-            (OpKind::Sample, Params::ArgMax(_)) => {
+            (OpKind::Sample, _) => {
                 let vars = StepVars::new(&mut self.steps).draws()[r];
-                if let Some(token) = vars.draw(&self.row(op, slots::sample::X, r)) {
-                    self.set(op, slots::sample::Y, r, &[f32::INFINITY, token as f32]);
-                }
+                let drawn = vars.draw(&self.row(op, slots::sample::X, r));
+                self.set(op, slots::sample::Y, r, &[drawn.map_or(NONE_DRAWN, |token| token as f32)]);
             }
             _ => {}
         }

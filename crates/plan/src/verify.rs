@@ -121,7 +121,7 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             let (n, k) = (p.n as usize, p.k as usize);
             use slots::matmul::*;
             weight(W, n, k, p.dtype)?;
-            widths(&[(X, k), (Y, n), (BIAS, n), (RESIDUAL, n)])
+            widths(&[(X, k), (Y, n), (BIAS, n), (RESIDUAL, n), (MAXIMA, n.div_ceil(MAXIMA_SLICE))])
         }
         (OpKind::MatMulGated, Params::MatMul(p)) => {
             let (n, k) = (p.n as usize, p.k as usize);
@@ -197,10 +197,12 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             }
             same(Q, a.heads as usize * a.head_dim as usize)
         }
-        (OpKind::ArgMax | OpKind::Sample, Params::ArgMax(p)) => {
-            widths(&[(slots::argmax::X, p.n as usize), (slots::argmax::Y, 2 * p.slices as usize)])
+        (OpKind::Sample, Params::Token(p)) => widths(&[(slots::sample::X, p.n as usize), (slots::sample::Y, 1)]),
+        (OpKind::Advance, Params::Token(p)) => {
+            use slots::advance::*;
+            let n = p.n as usize;
+            widths(&[(X, n), (MAXIMA, n.div_ceil(MAXIMA_SLICE)), (DRAWN, 1)])
         }
-        (OpKind::Advance, Params::ArgMax(p)) => same(slots::advance::X, 2 * p.slices as usize),
         _ => Err("has the parameters of another op".into()),
     }
 }

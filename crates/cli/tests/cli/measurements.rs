@@ -38,7 +38,7 @@ fn the_program_is_a_table_of_dispatches() {
     let json = words("inspect embedded --program --json").json();
     let program = json["program"].as_array().unwrap();
     let of = |op: &str| program.iter().filter(|e| e["op"] == op).count();
-    assert_eq!((of("attention"), of("embed"), of("argmax")), (6, 1, 1));
+    assert_eq!((of("attention"), of("embed"), of("advance")), (6, 1, 1));
     assert!(program.iter().all(|e| e["kernel"].is_string() && e["bytes"].is_u64() && e["flops"].is_u64()));
     // The weights are read once a step, the embedding table as the output matrix.
     let bytes: u64 = program.iter().filter_map(|e| e["bytes"].as_u64()).sum();

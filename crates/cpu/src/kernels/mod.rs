@@ -150,7 +150,7 @@ pub fn table() -> &'static [KernelRow] {
             &[attention::tiled::TILED],
             &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],
             &[conv::UNFOLD],
-            &[sampling::ARGMAX, sampling::SAMPLE, sampling::ADVANCE],
+            &[sampling::SAMPLE, sampling::ADVANCE],
         ];
         let leveled = categories.iter().copied().flatten().copied().flatten().map(|row| KernelRow {
             name: format!("{} {}", row.name, row.level),

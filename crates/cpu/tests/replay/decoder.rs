@@ -147,11 +147,10 @@ impl Decoder {
         let x = b.norm(Per::Output, picked, Store::Q8);
         let logits = b.project(Per::Output, x, DIM, VOCAB, None);
         b.rig.program.logits = logits;
-        let slices = VOCAB.div_ceil(ARGMAX_SLICE);
-        let best = b.rig.buffer(Per::Output, 2 * slices, Store::F32);
-        let params = Params::ArgMax(ArgMaxParams { n: VOCAB as u32, slices: slices as u32 });
-        b.rig.op(OpKind::ArgMax, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(best)], params);
-        b.rig.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
+        let maxima = b.rig.buffer(Per::Output, VOCAB.div_ceil(MAXIMA_SLICE), Store::F32);
+        b.rig.program.ops.last_mut().expect("the product").args[slots::matmul::MAXIMA] = Arg::Buffer(maxima);
+        let params = Params::Token(TokenParams { n: VOCAB as u32 });
+        b.rig.op(OpKind::Advance, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(maxima)], params);
         Self { logits, rig: b.rig }
     }
 

@@ -51,7 +51,11 @@ const BROKEN: &[Break] = &[
     ("a layer past the end of its block", |b| record(b, OpKind::HeadNormRopeKvWrite).params[9] += 1 << 20),
     ("heads that cannot share KV heads", |b| record(b, OpKind::Attention).params[1] = 3),
     ("more pairs than a head has", |b| record(b, OpKind::HeadNormRopeKvWrite).params[3] = 500),
-    ("no slices", |b| record(b, OpKind::ArgMax).params[1] = 0),
+    ("no logits", |b| record(b, OpKind::Advance).params[0] = 0),
+    ("slices of logits that workers share", |b| {
+        let keeps = |r: &&mut Record| !r.args[slots::matmul::MAXIMA].is_none() && r.kind() == Some(OpKind::MatMul);
+        b.records.iter_mut().filter(keeps).for_each(|r| r.grain = 32);
+    }),
     ("a missing barrier", |b| {
         for r in &mut b.records {
             r.flags &= !BARRIER;

@@ -67,11 +67,14 @@ impl Builder<'_> {
         self.matmul(Per::Output, x, logits, head, None);
         self.last_product(|p| (p.scale, p.soft_cap) = (c.logit_scale, c.final_cap));
         self.program.logits = logits;
-        let slices = c.vocab.div_ceil(ARGMAX_SLICE);
-        let params = Params::ArgMax(ArgMaxParams { n: c.vocab as u32, slices: slices as u32 });
-        let best = self.buffer("best", Per::Output, 2 * slices);
-        self.op(OpKind::ArgMax, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(best)], params);
-        self.op(OpKind::Sample, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(best)], params);
-        self.op(OpKind::Advance, Per::Output, &[Arg::Buffer(best)], params);
+        let maxima = self.buffer("maxima", Per::Output, c.vocab.div_ceil(MAXIMA_SLICE));
+        if let Some(product) = self.program.ops.last_mut() {
+            product.args[slots::matmul::MAXIMA] = Arg::Buffer(maxima);
+        }
+        let params = Params::Token(TokenParams { n: c.vocab as u32 });
+        let drawn = self.buffer("drawn", Per::Output, 1);
+        self.op(OpKind::Sample, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(drawn)], params);
+        let choice = [Arg::Buffer(logits), Arg::Buffer(maxima), Arg::Buffer(drawn)];
+        self.op(OpKind::Advance, Per::Output, &choice, params);
     }
 }

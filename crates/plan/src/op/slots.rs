@@ -25,6 +25,7 @@ pub mod matmul {
     pub const W: usize = 2;
     pub const BIAS: usize = 3;
     pub const RESIDUAL: usize = 4;
+    pub const MAXIMA: usize = 5;
 }
 pub mod gated {
     pub const X: usize = 0;
@@ -77,14 +78,12 @@ pub mod weights {
     pub const Y: usize = 1;
     pub const KV: usize = 2;
 }
-pub mod argmax {
-    pub const X: usize = 0;
-    pub const Y: usize = 1;
-}
 pub mod sample {
     pub const X: usize = 0;
     pub const Y: usize = 1;
 }
 pub mod advance {
     pub const X: usize = 0;
+    pub const MAXIMA: usize = 1;
+    pub const DRAWN: usize = 2;
 }

@@ -7,12 +7,13 @@ use super::dots::{Dots, DotsFn};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::{activate, gate, known};
 use crate::kernels::convert::{can_write, write_part};
+use crate::kernels::sampling::largest;
 use crate::kernels::{Kernel, LeveledRow, levels};
 use crate::level::Level;
 use crate::pool::Lane;
 use crate::simd::Simd;
 use crate::simd::math::soft_cap;
-use akunu_plan::op::{MatMulParams, OpKind, slots};
+use akunu_plan::op::{MAXIMA_SLICE, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Record, Y_FORM};
 
 /// One form of the product, at one level.
@@ -116,7 +117,7 @@ impl Weights {
 /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`
 #[inline(always)]
 unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
-    use slots::matmul::{BIAS, RESIDUAL, W, Y};
+    use slots::matmul::{BIAS, MAXIMA, RESIDUAL, W, Y};
     let Some(run) = context.kernel(record).dots() else { return };
     let p = record.params::<MatMulParams>();
     let weights = Weights::of(record, context, W, 0);
@@ -140,9 +141,32 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
                     let residual = (!record.args[RESIDUAL].is_none())
                         .then(|| context.row(record, RESIDUAL, m0 + row).cast::<f32>().cast_const().add(n0));
                     finish(s, p, dots, bias, residual, y, cols);
+                    if !record.args[MAXIMA].is_none() {
+                        keep_maxima(s, y, (n0, cols), context.row(record, MAXIMA, m0 + row).cast());
+                    }
                 }
             }
         }
+    }
+}
+
+/// Keeps the maxima of columns `n0..n0 + n` of a row: of slices that the worker alone has, and goes through in order.
+///
+/// # Safety
+/// `y` has `n` values, and `maxima` one for every slice up to the last column's.
+#[inline(always)]
+unsafe fn keep_maxima<S: Simd>(s: S, y: *const f32, (n0, n): (usize, usize), maxima: *mut f32) {
+    let mut at = 0;
+    while at < n {
+        let (slice, inside) = ((n0 + at) / MAXIMA_SLICE, (n0 + at) % MAXIMA_SLICE);
+        let part = (MAXIMA_SLICE - inside).min(n - at);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let max = largest(s, y.add(at), part);
+            let kept = maxima.add(slice);
+            *kept = if inside == 0 { max } else { max.max(*kept) };
+        }
+        at += part;
     }
 }
 

@@ -9,7 +9,7 @@ use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_plan::DrawVars;
 use akunu_plan::draw::{Candidate, MOST_CANDIDATES, order};
-use akunu_plan::op::{ArgMaxParams, OpKind, slots::sample};
+use akunu_plan::op::{NONE_DRAWN, OpKind, TokenParams, slots::sample};
 use akunu_plan::record::Record;
 
 pub(in super::super) static SAMPLE: &[LeveledRow] = levels!("sample", OpKind::Sample, |_| true, body);
@@ -20,15 +20,17 @@ const _: () = assert!(GATHERED * size_of::<Candidate>() <= SCRATCH_BYTES);
 
 #[inline(always)]
 unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
-    let n = record.params::<ArgMaxParams>().n as usize;
+    let n = record.params::<TokenParams>().n as usize;
     for output in lane.share(context.count(record), 1) {
         let vars = context.draw_vars(output);
-        if vars.temperature.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
-            continue;
-        }
         let x = context.row(record, sample::X, output).cast::<f32>().cast_const();
         let y = context.row(record, sample::Y, output).cast::<f32>();
-        // SAFETY: `x` has `n` values, `y` at least two, and the scratch room for the candidates, aligned for them.
+        if vars.temperature.partial_cmp(&0.0) != Some(std::cmp::Ordering::Greater) {
+            // SAFETY: `y` has one value.
+            unsafe { *y = NONE_DRAWN };
+            continue;
+        }
+        // SAFETY: `x` has `n` values, `y` one, and the scratch room for the candidates, aligned for them.
         unsafe {
             let logits = std::slice::from_raw_parts(x, n);
             let room = std::slice::from_raw_parts_mut(context.scratch(lane.index).cast::<Candidate>(), GATHERED);
@@ -36,10 +38,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
                 0 => draw_from_all(s, logits, &vars),
                 k => vars.draw_sorted(likeliest(s, logits, k.min(MOST_CANDIDATES), room)),
             };
-            if let Some(token) = drawn {
-                *y = f32::INFINITY;
-                *y.add(1) = token as f32;
-            }
+            *y = drawn.map_or(NONE_DRAWN, |token| token as f32);
         }
     }
 }
