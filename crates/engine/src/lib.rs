@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod blocks;
+mod chunk;
 mod constraint;
 pub mod convert;
 mod decoder;
@@ -47,6 +48,7 @@ pub use akunu_dtype::{self as dtype, DType, FORMATS};
 pub use akunu_formats as formats;
 pub use akunu_plan as plan;
 pub use akunu_text::{self as text, Grammar};
+pub use chunk::LEAST_CHUNK;
 pub use constraint::Thinking;
 pub use embed::{Embedder, Reading, Text, TooLong, normalize};
 pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};
@@ -57,7 +59,7 @@ pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
 pub use memory::{Footprint, Needs, available_memory};
 pub use prefix::Miss;
 pub use sample::{Draws, Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities};
-pub use scheduler::{Event, LEAST_CHUNK, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
+pub use scheduler::{Event, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
 pub use sequence::Sequence;
 pub use service::{Reply, Service};
 pub use session::{Session, SessionError};

@@ -1,11 +1,12 @@
 //! Many generations at once: continuous batching over one engine.
 //!
 //! Every step computes one row for each generation that decodes, and a chunk of the prompts that are still being read.
-//! While somebody decodes that chunk is small, so that a long prompt never holds others up for more than one of them.
+//! While somebody decodes that chunk is small (see `chunk`), so that a long prompt never holds others up for more than one.
 //! When the KV cache runs out, first what is only remembered goes, then the youngest generation waits: it gives its blocks
 //! back, and later computes what is missing of them again. Its tokens do not change by that, because a row's result does
 //! not depend on how or with whom it is computed.
 
+use crate::chunk::ChunkPace;
 use crate::decoder::Decoder;
 use crate::engine::{BATCH, MAX_OUTPUTS, MAX_SEQUENCES, SMALL_BATCH};
 use crate::generate::{Finish, GenerateOptions, Piece};
@@ -19,14 +20,12 @@ use std::time::{Duration, Instant};
 pub struct SchedulerOptions {
     /// Generations that run at once; others wait.
     pub sequences: usize,
-    /// Prompt tokens in a step while others decode; `None`: as many as decode, at least [`LEAST_CHUNK`].
+    /// Prompt tokens in a step while others decode; `None`: as many as take as long as a step of those who decode, at
+    /// least [`crate::LEAST_CHUNK`].
     pub chunk: Option<usize>,
     /// Positions of finished texts to remember; 0: none.
     pub cache: usize,
 }
-
-/// The smallest chunk of a prompt that is worth a step.
-pub const LEAST_CHUNK: usize = 16;
 
 impl Default for SchedulerOptions {
     fn default() -> Self {
@@ -141,6 +140,7 @@ pub struct Scheduler {
     running: Vec<Job>,
     /// How the outputs of the step are chosen.
     draws: Vec<DrawVars>,
+    pace: ChunkPace,
     metrics: Metrics,
     next: u64,
 }
@@ -150,8 +150,8 @@ impl Scheduler {
         let options = SchedulerOptions { sequences: options.sequences.clamp(1, MAX_SEQUENCES), ..options };
         let cache = PrefixCache::new(engine.pools().clone(), engine.windows(), options.cache.div_ceil(KV_BLOCK));
         let (waiting, running) = (VecDeque::new(), Vec::new());
-        let draws = Vec::with_capacity(MAX_OUTPUTS);
-        Self { engine, options, cache, waiting, running, draws, metrics: Metrics::default(), next: 0 }
+        let (draws, pace) = (Vec::with_capacity(MAX_OUTPUTS), ChunkPace::default());
+        Self { engine, options, cache, waiting, running, draws, pace, metrics: Metrics::default(), next: 0 }
     }
 
     pub fn engine(&self) -> &Engine {
@@ -235,12 +235,21 @@ impl Scheduler {
         self.admit();
         let begun = Instant::now();
         // A step decodes or reads prompts: what a row gives must not depend on what others do.
-        let decoding = self.running.iter().filter(|job| !job.decoder.reading()).count();
-        let rows = self.run(|s| s.plan_decoding(), &mut each) + self.run(|s| s.plan_reading(decoding), &mut each);
+        let decoding = self.running.iter().any(|job| !job.decoder.reading());
+        let mut rows = self.run(|s| s.plan_decoding(), &mut each);
+        let decoded = begun.elapsed();
+        if rows > 0 {
+            self.pace.decoded(decoded);
+        }
+        let read = self.run(|s| s.plan_reading(decoding), &mut each);
+        rows += read;
         if rows == 0 {
             return !self.waiting.is_empty();
         }
         let took = begun.elapsed();
+        if read > 0 && decoding {
+            self.pace.read(read, took - decoded);
+        }
         self.metrics.steps += 1;
         self.metrics.rows += rows as u64;
         self.metrics.computing += took;
@@ -325,12 +334,12 @@ impl Scheduler {
         rows
     }
 
-    /// Gives everybody who reads a prompt a part of the coming chunk, while `decoding` others wait; how many rows in all.
-    fn plan_reading(&mut self, decoding: usize) -> usize {
+    /// Gives everybody who reads a prompt a part of the coming chunk, a small one where `others` wait; how many rows in all.
+    fn plan_reading(&mut self, others: bool) -> usize {
         let most = self.engine.chunk();
-        let mut left = match decoding {
-            0 => most,
-            decoding => self.options.chunk.unwrap_or(decoding.max(LEAST_CHUNK)).clamp(1, most),
+        let mut left = match others {
+            false => most,
+            true => self.options.chunk.map_or(self.pace.rows(most), |chunk| chunk.clamp(1, most)),
         };
         let (mut rows, mut outputs) = (0, 0);
         let mut readers = self.running.iter().filter(|job| job.decoder.reading()).count();

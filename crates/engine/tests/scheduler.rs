@@ -122,7 +122,8 @@ fn contexts_shift_in_a_batch_as_they_do_alone() {
 
 #[test]
 fn a_long_prompt_does_not_hold_up_those_who_decode() {
-    let mut scheduler = Scheduler::new(engine(2, 2048), SchedulerOptions::default());
+    let options = SchedulerOptions { chunk: Some(16), ..Default::default() };
+    let mut scheduler = Scheduler::new(engine(2, 2048), options);
     let talk = GenerateOptions { max_tokens: 200, ignore_eos: true, ..Default::default() };
     let first = scheduler.submit(Request { tokens: vec![1, 2, 3], options: talk.clone() }).unwrap();
     let mut tokens = 0;

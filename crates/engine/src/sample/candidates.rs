@@ -55,6 +55,10 @@ impl Candidates {
         let full = 4 * k.max(32);
         let mut least = f32::NEG_INFINITY;
         for (&word, (first, logits)) in allowed.iter().zip((0..).step_by(32).zip(logits.chunks(32))) {
+            // Most are below what may still count, which is seen of all 32 side by side.
+            if word == 0 || !logits.iter().fold(false, |any, logit| any | (*logit > least)) {
+                continue;
+            }
             let mut left = word;
             while left != 0 {
                 let i = left.trailing_zeros();
