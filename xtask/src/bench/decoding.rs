@@ -122,7 +122,7 @@ pub fn decoding(rounds: usize, names: &[&str]) -> anyhow::Result<bool> {
     let mut rows = Vec::new();
     let wanted = |model: &str| names.is_empty() || names.contains(&model);
     // The larger one takes its time: guesses alone.
-    for (model, cases) in [("smollm2-135m", 4), ("qwen2.5-coder-1.5b", 2)].into_iter().filter(|(m, _)| wanted(m)) {
+    for (model, cases) in [("smollm2-135m", 5), ("qwen2.5-coder-1.5b", 2)].into_iter().filter(|(m, _)| wanted(m)) {
         match hub.path(model) {
             Ok(_) => guesses_and_draws(&mut load(&hub, model)?, model, cases, rounds, &mut rows)?,
             Err(_) => println!("skipped: {model} is not here (cargo xtask models fetch {model})"),
@@ -156,6 +156,7 @@ fn guesses_and_draws(
         ("guesses, prose", &prose, &plain, guessing(&plain)),
         ("guesses, prose at temperature 0.8", &prose, &warm, guessing(&warm)),
         ("draws: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05", &prose, &plain, warm.clone()),
+        ("plain decoding once more: what chance does", &prose, &plain, plain.clone()),
     ];
     for (name, prompt, plain, other) in cases.into_iter().take(most) {
         let mut row = Row { name, model, rates: Vec::new(), run: Run::default() };
