@@ -11,7 +11,7 @@ fn table() -> String {
     let mut out =
         String::from("| family | `general.architecture` (GGUF) | `architectures` (HF, MLX) |\n|---|---|---|\n");
     for family in FAMILIES {
-        let title = family.hf[0].trim_end_matches("ForCausalLM").trim_end_matches("Model");
+        let title = family.hf[0].split("For").next().unwrap_or_default().trim_end_matches("Model");
         let classes = family.hf.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "| {title} | `{}` | {classes} |", family.name);
     }
@@ -22,7 +22,7 @@ fn table() -> String {
     let _ = writeln!(out, "\n| what | which |\n|---|---|");
     let _ = writeln!(
         out,
-        "| files | GGUF v2 and v3 (also split), HF safetensors directories (also sharded), MLX directories |"
+        "| files | GGUF v2 and v3 (also split), HF safetensors directories (also sharded), MLX directories, whisper.cpp ggml |"
     );
     let _ = writeln!(out, "| number formats, float | {} |", names(&|f| f.unpack.is_none() && f.name.contains('F')));
     let _ = writeln!(out, "| number formats, GGUF blocks | {} |", names(&|f| f.unpack.is_some() && f.side_bytes == 0));

@@ -93,8 +93,7 @@ fn one(
     folder: Option<&Path>,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let mut features = Features::open(recording, transcriber.bands(), |_| {})
-        .next_step("wav, mp3, flac, ogg/vorbis and m4a/aac files are read")?;
+    let mut features = Features::open(recording, transcriber.bands(), |_| {})?;
     if features.damaged() > 0 {
         writeln!(terminal::err(), "{}: {} packets are damaged and left out", recording.display(), features.damaged())?;
     }

@@ -93,7 +93,7 @@ impl Grammars {
         let caps = InferenceCapabilities { ff_tokens: true, ..Default::default() };
         let slices = llguidance::earley::SlicedBiasComputer::general_slices();
         let mut factory =
-            ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Grammar(first_line(&e.to_string())))?;
+            ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Grammar(sentence(&e.to_string())))?;
         factory.quiet();
         factory.limits_mut().verbose_errors = false;
         Ok(Self { factory })
@@ -111,7 +111,7 @@ impl Grammars {
         };
         let inner = Inner::new(self.factory.create_parser(grammar));
         match inner.get_error() {
-            Some(error) => Err(Error::Grammar(first_line(&error))),
+            Some(error) => Err(Error::Grammar(sentence(&error))),
             None => Ok(Matcher { inner, mask: None }),
         }
     }
@@ -129,8 +129,14 @@ fn json(mut schema: serde_json::Value) -> TopLevelGrammar {
     TopLevelGrammar::from_json_schema(schema)
 }
 
-fn first_line(text: &str) -> String {
-    text.lines().find(|line| !line.trim().is_empty()).unwrap_or("is not valid").trim().to_owned()
+/// The first line of an error, and the reason where a drawing of the place comes between.
+fn sentence(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or("is not valid");
+    match lines.find_map(|line| line.strip_prefix("error: ")) {
+        Some(reason) => format!("{first} {reason}"),
+        None => first.to_owned(),
+    }
 }
 
 /// A text on its way through a grammar.
@@ -143,7 +149,7 @@ impl Matcher {
     /// A bit for every token that may come next. Where the grammar is complete, only the end may.
     pub fn allowed(&mut self) -> Result<&[u32], Error> {
         if self.mask.is_none() {
-            let mask = self.inner.compute_mask_or_eos().map_err(|e| Error::Grammar(first_line(&e.to_string())))?;
+            let mask = self.inner.compute_mask_or_eos().map_err(|e| Error::Grammar(sentence(&e.to_string())))?;
             self.mask = Some(mask);
         }
         Ok(self.mask.as_ref().map(SimpleVob::as_slice).unwrap_or_default())
@@ -152,7 +158,7 @@ impl Matcher {
     /// Goes on with a token that was allowed.
     pub fn accept(&mut self, token: u32) -> Result<(), Error> {
         self.mask = None;
-        self.inner.consume_token(token).map_err(|e| Error::Grammar(first_line(&e.to_string())))
+        self.inner.consume_token(token).map_err(|e| Error::Grammar(sentence(&e.to_string())))
     }
 
     /// Tokens that must come now: there is no other way. They are accepted.
