@@ -173,7 +173,8 @@ fn converted_results(program: &mut Program) {
     while index < program.ops.len() {
         let op = &program.ops[index];
         let can = match (op.kind, &op.params) {
-            (OpKind::Norm | OpKind::MatMulGated | OpKind::GatedActivation, _) => true,
+            (OpKind::Norm | OpKind::MatMul | OpKind::MatMulGated, _) => true,
+            (OpKind::GatedActivation | OpKind::Unfold, _) => true,
             // A head is written by one worker: it must be whole blocks, or whole rows of tiles.
             (OpKind::Attention, Params::Attention(p)) => (p.head_dim as usize).is_multiple_of(WHOLE),
             _ => false,

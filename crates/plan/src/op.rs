@@ -141,7 +141,7 @@ pub static OPS: &[OpSpec] = &[
         name: "matmul",
         slots: &[
             slot("x", Activation, Read),
-            slot("y", F32, Write),
+            slot("y", Activation, Write),
             slot("w", Weight, Read),
             optional("bias", Vector, Read),
             optional("residual", F32, Read),
@@ -199,7 +199,7 @@ pub static OPS: &[OpSpec] = &[
     },
     OpSpec { kind: OpKind::GatherRows, name: "gather_rows", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
     OpSpec { kind: OpKind::MeanRows, name: "mean_rows", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
-    OpSpec { kind: OpKind::Unfold, name: "unfold", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
+    OpSpec { kind: OpKind::Unfold, name: "unfold", slots: &[slot("x", F32, Read), slot("y", Activation, Write)] },
     OpSpec {
         kind: OpKind::AttentionWeights,
         name: "attention_weights",

@@ -63,6 +63,11 @@ pub trait Simd: Copy {
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
+    /// `1 / a` to a unit or two, for numbers from 1 to 1e30.
+    #[inline(always)]
+    fn reciprocal(self, a: Self::V) -> Self::V {
+        self.div(self.splat(1.0), a)
+    }
     /// `a * b + c`, fused where the level has it.
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
     /// `a > b ? a : b` per lane: `b` where either is NaN.

@@ -86,36 +86,3 @@ unsafe fn gate_with<S: Simd, F: Function>(s: S, x: *const f32, u: *const f32, y:
         }
     }
 }
-
-/// `y[i] = activation(y[i])` for `n` values.
-///
-/// # Safety
-/// `y` has `n` values.
-#[inline(always)]
-pub(super) unsafe fn activate<S: Simd>(s: S, activation: u32, y: *mut f32, n: usize) {
-    const SILU: u32 = Activation::Silu as u32;
-    const GELU_TANH: u32 = Activation::GeluTanh as u32;
-    const GELU_ERF: u32 = Activation::GeluErf as u32;
-    // SAFETY: the caller's promise.
-    unsafe {
-        match activation {
-            SILU => activate_with::<S, Silu>(s, y, n),
-            GELU_TANH => activate_with::<S, GeluTanh>(s, y, n),
-            GELU_ERF => activate_with::<S, GeluErf>(s, y, n),
-            _ => {}
-        }
-    }
-}
-
-/// # Safety
-/// `y` has `n` values.
-#[inline(always)]
-unsafe fn activate_with<S: Simd, F: Function>(s: S, y: *mut f32, n: usize) {
-    let mut at = 0;
-    while at < n {
-        let part = S::LANES.min(n - at);
-        // SAFETY: `at + part <= n`.
-        unsafe { s.store_first(y.add(at), F::of(s, s.load_first(y.add(at), part)), part) }
-        at += part;
-    }
-}

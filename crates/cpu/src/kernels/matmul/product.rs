@@ -5,15 +5,15 @@
 
 use super::dots::{Dots, DotsFn};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::kernels::activation::{activate, gate, known};
+use crate::kernels::activation::{gate, known};
 use crate::kernels::convert::{can_write, write_part};
 use crate::kernels::sampling::largest;
 use crate::kernels::{Kernel, LeveledRow, levels};
 use crate::level::Level;
 use crate::pool::Lane;
 use crate::simd::Simd;
-use crate::simd::math::soft_cap;
-use akunu_plan::op::{MAXIMA_SLICE, MatMulParams, OpKind, slots};
+use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu, soft_cap};
+use akunu_plan::op::{Activation, MAXIMA_SLICE, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Record, Y_FORM};
 
 /// One form of the product, at one level.
@@ -45,8 +45,9 @@ pub(super) static PRODUCTS: std::sync::LazyLock<Vec<Product>> =
 
 pub(super) fn serves(record: &Record) -> bool {
     let p = record.params::<MatMulParams>();
-    let gated = record.kind() == Some(OpKind::MatMulGated);
-    known(p.activation) && (record.flags & Y_FORM == 0 || gated && can_write(record, p.n as usize))
+    // Maxima are kept of f32 results.
+    let keeps = record.flags & Y_FORM == 0 || record.args[slots::matmul::MAXIMA].is_none();
+    known(p.activation) && keeps && can_write(record, p.n as usize)
 }
 
 /// The largest tile of results: activation rows, and values in all.
@@ -114,7 +115,7 @@ impl Weights {
     }
 }
 
-/// `y = residual + cap(scale * activation(x · Wᵀ + bias))`
+/// `y = residual + cap(scale * activation(x · Wᵀ + bias))`, to f32 or to the form products take.
 #[inline(always)]
 unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     use slots::matmul::{BIAS, MAXIMA, RESIDUAL, W, Y};
@@ -122,6 +123,7 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
     let p = record.params::<MatMulParams>();
     let weights = Weights::of(record, context, W, 0);
     let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
+    let converts = record.flags & Y_FORM != 0;
     let share = lane.share(p.n as usize, record.grain as usize);
     let count = context.count(record);
     let most = tile_cols(count);
@@ -130,19 +132,25 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
         let cols = most.min(share.end - n0);
         for m0 in (0..count).step_by(TILE_ROWS) {
             let rows = TILE_ROWS.min(count - m0);
-            // SAFETY: rows and columns are the record's; the tile fits the scratch. Every row
-            // operand has `n` values, of which this worker alone has `n0..n0 + cols`.
+            // SAFETY: rows and columns are the record's; the tile fits the scratch. Every row operand has `n` values, of
+            // which this worker alone has `n0..n0 + cols`. An int8 row is cut at whole blocks, because grain and tile are
+            // multiples of one and so is `n`.
             unsafe {
                 weights.dots((record, context, run), (m0, rows), (n0, cols), tile);
                 for row in 0..rows {
                     let dots = tile.add(row * cols);
-                    let y = context.row(record, Y, m0 + row).cast::<f32>().add(n0);
                     let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n0));
                     let residual = (!record.args[RESIDUAL].is_none())
                         .then(|| context.row(record, RESIDUAL, m0 + row).cast::<f32>().cast_const().add(n0));
-                    finish(s, p, dots, bias, residual, y, cols);
-                    if !record.args[MAXIMA].is_none() {
-                        keep_maxima(s, y, (n0, cols), context.row(record, MAXIMA, m0 + row).cast());
+                    if converts {
+                        finish(s, p, dots, bias, residual, dots, cols);
+                        write_part(s, record, context, (Y, m0 + row), (p.n as usize, n0, cols), dots);
+                    } else {
+                        let y = context.row(record, Y, m0 + row).cast::<f32>().add(n0);
+                        finish(s, p, dots, bias, residual, y, cols);
+                        if !record.args[MAXIMA].is_none() {
+                            keep_maxima(s, y, (n0, cols), context.row(record, MAXIMA, m0 + row).cast());
+                        }
                     }
                 }
             }
@@ -170,7 +178,7 @@ unsafe fn keep_maxima<S: Simd>(s: S, y: *const f32, (n0, n): (usize, usize), max
     }
 }
 
-/// The epilogue over `n` values; `residual` may be `y`.
+/// The epilogue over `n` values; `residual` may be `y`, and `y` may be `dots`.
 ///
 /// # Safety
 /// Every pointer has `n` values.
@@ -178,39 +186,85 @@ unsafe fn keep_maxima<S: Simd>(s: S, y: *const f32, (n0, n): (usize, usize), max
 pub(super) unsafe fn finish<S: Simd>(
     s: S,
     p: &MatMulParams,
-    dots: *mut f32,
+    dots: *const f32,
     bias: Option<*const f32>,
     residual: Option<*const f32>,
     y: *mut f32,
     n: usize,
 ) {
-    let mut at = 0;
-    // SAFETY: every access ends at or before `n`.
+    const SILU: u32 = Activation::Silu as u32;
+    const GELU_TANH: u32 = Activation::GeluTanh as u32;
+    const GELU_ERF: u32 = Activation::GeluErf as u32;
+    let parts = Epilogue { p, dots, bias, residual, y };
+    // SAFETY: the caller's promise.
     unsafe {
-        if let Some(bias) = bias {
-            while at < n {
-                let part = S::LANES.min(n - at);
-                let v = s.add(s.load_first(dots.add(at), part), s.load_first(bias.add(at), part));
-                s.store_first(dots.add(at), v, part);
-                at += part;
-            }
-            at = 0;
-        }
-        activate(s, p.activation, dots, n);
-        let scale = s.splat(p.scale);
-        while at < n {
-            let part = S::LANES.min(n - at);
-            let mut v = s.mul(s.load_first(dots.add(at), part), scale);
-            if p.soft_cap != 0.0 {
-                v = soft_cap(s, v, p.soft_cap);
-            }
-            if let Some(residual) = residual {
-                v = s.add(v, s.load_first(residual.add(at), part));
-            }
-            s.store_first(y.add(at), v, part);
-            at += part;
+        match p.activation {
+            SILU => parts.finish::<S, Silu>(s, n),
+            GELU_TANH => parts.finish::<S, GeluTanh>(s, n),
+            GELU_ERF => parts.finish::<S, GeluErf>(s, n),
+            _ => parts.finish::<S, Identity>(s, n),
         }
     }
+}
+
+/// What [`finish`] reads and writes.
+struct Epilogue<'a> {
+    p: &'a MatMulParams,
+    dots: *const f32,
+    bias: Option<*const f32>,
+    residual: Option<*const f32>,
+    y: *mut f32,
+}
+
+impl Epilogue<'_> {
+    /// # Safety
+    /// As [`finish`].
+    #[inline(always)]
+    unsafe fn finish<S: Simd, F: Function>(&self, s: S, n: usize) {
+        let whole = n / S::LANES * S::LANES;
+        // SAFETY: every access ends at or before `n`.
+        unsafe {
+            for at in (0..whole).step_by(S::LANES) {
+                s.store(self.y.add(at), self.of::<S, F>(s, at, S::LANES));
+            }
+            if whole < n {
+                s.store_first(self.y.add(whole), self.of::<S, F>(s, whole, n - whole), n - whole);
+            }
+        }
+    }
+
+    /// `n` results from `at` on.
+    ///
+    /// # Safety
+    /// There are so many.
+    #[inline(always)]
+    unsafe fn of<S: Simd, F: Function>(&self, s: S, at: usize, n: usize) -> S::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut v = first(s, self.dots.add(at), n);
+            if let Some(bias) = self.bias {
+                v = s.add(v, first(s, bias.add(at), n));
+            }
+            v = s.mul(F::of(s, v), s.splat(self.p.scale));
+            if self.p.soft_cap != 0.0 {
+                v = soft_cap(s, v, self.p.soft_cap);
+            }
+            if let Some(residual) = self.residual {
+                v = s.add(v, first(s, residual.add(at), n));
+            }
+            v
+        }
+    }
+}
+
+/// The first `n` lanes, or all; the others are 0.
+///
+/// # Safety
+/// There are `n` values.
+#[inline(always)]
+unsafe fn first<S: Simd>(s: S, from: *const f32, n: usize) -> S::V {
+    // SAFETY: the caller's promise.
+    unsafe { if n == S::LANES { s.load(from) } else { s.load_first(from, n) } }
 }
 
 /// `y = activation(x · Wᵀ) * (x · Uᵀ)`, to f32 or to the form products take.
@@ -231,8 +285,7 @@ unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, la
         let cols = most.min(share.end - n0);
         for m0 in (0..count).step_by(TILE_ROWS) {
             let rows = TILE_ROWS.min(count - m0);
-            // SAFETY: as in `matmul`; both tiles fit the scratch. An int8 row is cut at whole
-            // blocks, because grain and tile are multiples of one and so is `n`.
+            // SAFETY: as in `matmul`; both tiles fit the scratch.
             unsafe {
                 gates.dots((record, context, run), (m0, rows), (n0, cols), gate_tile);
                 ups.dots((record, context, run), (m0, rows), (n0, cols), up_tile);

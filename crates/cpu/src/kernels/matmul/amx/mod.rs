@@ -4,8 +4,8 @@
 //! are summed in f32. Converting sums of integers instead costs more than the tiles save, because formats have a scale
 //! for every 32 values.
 //!
-//! A worker takes columns in groups. For each group it unpacks [`DEPTH`] values of 32 weight rows at a time, which stay in
-//! the first-level cache while every activation row passes by.
+//! A worker takes columns in groups. It unpacks the weights of a group into its second-level cache, and every activation
+//! row passes by: [`DEPTH`] values of 32 rows stay in the first-level cache while they meet all columns of the group.
 
 mod product;
 mod strip;

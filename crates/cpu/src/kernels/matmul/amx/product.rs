@@ -15,7 +15,9 @@ use akunu_plan::tiles::PAIR;
 
 /// Columns in flight, of all weight operands together.
 const GROUP: usize = 128;
-/// Activation rows in flight: for as many, weights are unpacked once.
+/// Values of a weight row in flight: those of a whole group take half of the second-level cache.
+const SPAN: usize = 4096;
+/// Activation rows in flight where a weight row has more values: for as many, each part of it is unpacked once.
 const ROWS: usize = 512;
 /// f32 values from one row's sums to the next: not a power of two, for the cache's sake.
 const SUMS: usize = GROUP + SIDE;
@@ -25,12 +27,13 @@ const SHARES: usize = 4;
 /// A worker's scratch memory.
 #[repr(C, align(64))]
 struct Scratch {
-    strip: [u8; STRIP * DEPTH * 2],
+    /// `[weight operand][column / 32][value / DEPTH]` strips.
+    strips: [u8; GROUP * SPAN * 2],
     /// `[row][weight operand][column]`
     sums: [[f32; SUMS]; ROWS],
 }
 
-const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES);
+const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES && SPAN.is_multiple_of(DEPTH));
 
 /// # Safety
 /// As [`crate::kernels::Kernel`] says, at the AMX level.
@@ -39,15 +42,21 @@ pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
     use slots::matmul::{BIAS, RESIDUAL, W, Y};
     let p = record.params::<MatMulParams>();
     let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
-    // SAFETY: the machine has the level; row operands have `n` values, of which this worker has those it finishes.
+    let converts = record.flags & Y_FORM != 0;
+    // SAFETY: the machine has the level; row operands have `n` values, of which this worker has those it finishes. Rows in
+    // another form than f32 are cut at whole blocks, because shares are multiples of one.
     unsafe {
         let s = Avx512::assume();
         run(record, context, lane, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
-            let y = context.row(record, Y, m).cast::<f32>().add(n);
             let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n));
             let residual = (!record.args[RESIDUAL].is_none())
                 .then(|| context.row(record, RESIDUAL, m).cast::<f32>().cast_const().add(n));
-            finish(s, p, dots, bias, residual, y, cols);
+            if converts {
+                finish(s, p, dots, bias, residual, dots, cols);
+                write_part(s, record, context, (Y, m), (p.n as usize, n, cols), dots);
+            } else {
+                finish(s, p, dots, bias, residual, context.row(record, Y, m).cast::<f32>().add(n), cols);
+            }
         });
     }
 }
@@ -60,7 +69,7 @@ pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<MatMulParams>();
     let converts = record.flags & Y_FORM != 0;
     let weights = [Weights::of(record, context, W, 0), Weights::of(record, context, U, 2)];
-    // SAFETY: as in `matmul`; rows in another form than f32 are cut at whole blocks, because shares are multiples of one.
+    // SAFETY: as in `matmul`.
     unsafe {
         let s = Avx512::assume();
         run(record, context, lane, weights, |m, n, cols, [x, u]| {
@@ -95,40 +104,59 @@ unsafe fn run<const N: usize>(
     let depth = k.div_ceil(STEP);
     let acts = context.operand(record, slots::matmul::X).cast_const();
     let scratch = context.scratch(lane.index).cast::<Scratch>();
+    // Where a weight row is in flight as a whole, it is unpacked once for all activation rows, and their sums wait for
+    // nothing.
+    let whole = k <= SPAN;
+    let most = if whole { count.max(1) } else { ROWS };
     // SAFETY: the machine has AMX; the scratch is this worker's; rows, columns and values are the record's, and there are
     // tiles for whole pairs of rows.
     unsafe {
         let tiles = Tiles::configure();
-        let strip = (&raw mut (*scratch).strip).cast::<u8>();
-        let sums = (&raw mut (*scratch).sums).cast::<f32>();
+        let width = k.min(SPAN).next_multiple_of(STEP);
+        let strip = |operand: usize, n: usize, at: usize| {
+            let strips = (&raw mut (*scratch).strips).cast::<u8>();
+            strips.add(((operand * (GROUP / N) + n) * width + at * STRIP) * 2)
+        };
+        let sums = |m: usize| (&raw mut (*scratch).sums).cast::<f32>().add(if whole { m % PAIR } else { m } * SUMS);
         loop {
             let n0 = context.take(record) * share;
             if n0 >= columns {
                 break;
             }
             let cols = share.min(columns - n0);
-            for m0 in (0..count).step_by(ROWS) {
-                let rows = ROWS.min(count - m0);
-                for from in (0..k).step_by(DEPTH) {
-                    let len = DEPTH.min(k - from);
-                    let steps = len.div_ceil(STEP);
+            for m0 in (0..count).step_by(most) {
+                let rows = most.min(count - m0);
+                for from in (0..k).step_by(SPAN) {
+                    let span = SPAN.min(k - from);
                     for (operand, weights) in weights.iter().enumerate() {
                         for n in (0..cols).step_by(STRIP) {
                             let of = part(weights, p, n0 + n, STRIP.min(cols - n));
-                            unpack(&Strip { of: &of, k: from, len, out: strip });
-                            turn(strip, 2 * steps);
-                            for m in (0..rows).step_by(PAIR) {
-                                let acts = acts.add(((m0 + m) / SIDE * depth + from / STEP) * TILE_BYTES);
-                                let to = (sums.add(m * SUMS + operand * (GROUP / N) + n), SUMS * 4);
-                                let strip = (strip.cast_const(), steps * TILE_BYTES);
-                                tiles.multiply((acts, depth * TILE_BYTES), strip, to, steps, from == 0);
+                            for at in (0..span).step_by(DEPTH) {
+                                let (len, out) = (DEPTH.min(span - at), strip(operand, n, at));
+                                unpack(&Strip { of: &of, k: from + at, len, out });
+                                turn(out, 2 * len.div_ceil(STEP));
                             }
                         }
                     }
-                }
-                for m in 0..rows {
-                    let dots = std::array::from_fn(|operand| sums.add(m * SUMS + operand * (GROUP / N)));
-                    finish(m0 + m, n0, cols, dots);
+                    for m in (0..rows).step_by(PAIR) {
+                        for at in (0..span).step_by(DEPTH) {
+                            let steps = DEPTH.min(span - at).div_ceil(STEP);
+                            let acts = acts.add(((m0 + m) / SIDE * depth + (from + at) / STEP) * TILE_BYTES);
+                            for operand in 0..N {
+                                for n in (0..cols).step_by(STRIP) {
+                                    let strip = (strip(operand, n, at).cast_const(), steps * TILE_BYTES);
+                                    let to = (sums(m).add(operand * (GROUP / N) + n), SUMS * 4);
+                                    tiles.multiply((acts, depth * TILE_BYTES), strip, to, steps, from + at == 0);
+                                }
+                            }
+                        }
+                        if from + span == k {
+                            for m in m..rows.min(m + PAIR) {
+                                let dots = std::array::from_fn(|operand| sums(m).add(operand * (GROUP / N)));
+                                finish(m0 + m, n0, cols, dots);
+                            }
+                        }
+                    }
                 }
             }
         }
