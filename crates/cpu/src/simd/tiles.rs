@@ -32,6 +32,13 @@ static SHAPE: Shape = Shape {
 
 const _: () = assert!(size_of::<Shape>() == 64);
 
+/// Tile instructions with eight others after each. Where another thread shares the core, tile instructions that follow one
+/// another directly hold each other up: two loads and their two products take 1.6 times as long as with others between
+/// them, which cost nothing. Where none does, nothing changes.
+macro_rules! apart {
+    ($($instruction:literal,)*) => { concat!($($instruction, "\n.fill 8, 1, 0x90\n",)*) };
+}
+
 /// The right to use tiles on this thread, until it is dropped.
 pub struct Tiles(());
 
@@ -76,14 +83,16 @@ impl Tiles {
             }
             asm!(
                 "2:",
-                "tileloadd tmm4, [{a} + {line}*1]",
-                "tileloadd tmm6, [{b} + {line}*1]",
-                "tileloadd tmm7, [{b2} + {line}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm5, [{a2} + {line}*1]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
+                apart!(
+                    "tileloadd tmm4, [{a} + {line}*1]",
+                    "tileloadd tmm6, [{b} + {line}*1]",
+                    "tileloadd tmm7, [{b2} + {line}*1]",
+                    "tdpbf16ps tmm0, tmm4, tmm6",
+                    "tileloadd tmm5, [{a2} + {line}*1]",
+                    "tdpbf16ps tmm1, tmm4, tmm7",
+                    "tdpbf16ps tmm2, tmm5, tmm6",
+                    "tdpbf16ps tmm3, tmm5, tmm7",
+                ),
                 "add {a}, {tile}",
                 "add {a2}, {tile}",
                 "add {b}, {tile}",
@@ -110,121 +119,132 @@ impl Tiles {
     }
 }
 
-/// Scores and mixing of attention.
-impl Tiles {
-    /// `scores[position][query]` of 64 positions and 16 queries over `steps` steps of their values. Queries and keys come
-    /// as a rounded part and what it leaves: the products of the two rests are too small to matter.
+/// Tile instructions that follow one another.
+macro_rules! tiles {
+    ($first:literal, $second:literal $(; $($name:ident = $at:expr),*)?) => {
+        asm!(
+            $first,
+            ".fill 8, 1, 0x90",
+            $second,
+            "/* {line} */",
+            $($($name = in(reg) $at,)*)?
+            line = in(reg) 64_usize,
+            options(nostack, preserves_flags),
+        )
+    };
+}
+
+/// `scores[position][query]` of 64 positions and 16 queries, above a start for every query. Queries and keys come as a
+/// rounded part and what it leaves: the products of the two rests are too small to matter.
+pub struct Scores {
+    /// A right tile for every 32 values, of both parts.
+    pub queries: [*const u8; 2],
+    /// Four times a left tile for every 32 values, of both parts.
+    pub keys: [*const u8; 2],
+    /// One number for each query.
+    pub start: *const f32,
+    /// 64 rows of 16.
+    pub scores: *mut f32,
+}
+
+impl Scores {
+    /// How often other work is done for every 32 values.
+    pub const PARTS: usize = 11;
+
+    /// Heads of `steps` times 32 values. `between` is other work, which the matrix unit does not wait for.
     ///
     /// # Safety
-    /// `queries` and `queries_rest` are `steps` right tiles each, `keys` and `keys_rest` four times `steps` left tiles;
-    /// `scores` has 64 rows of 16.
+    /// Tiles and rows are there, and `between` uses none of them. The machine has AMX.
     #[inline]
-    pub unsafe fn scores(
-        &self,
-        (queries, queries_rest): (*const u8, *const u8),
-        (keys, keys_rest): (*const u8, *const u8),
-        steps: usize,
-        scores: *mut f32,
-    ) {
-        debug_assert!(steps > 0);
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+    pub unsafe fn run(self, _: &Tiles, steps: usize, between: &mut impl FnMut()) {
+        let ([mut q, mut q_rest], [mut k, mut k_rest]) = (self.queries, self.keys);
+        let of = |keys: *const u8, tile: usize| keys.wrapping_add(tile * steps * TILE_BYTES);
         // Products that add to the same sums are kept apart: each takes three times as long as the next may follow.
         // SAFETY: the caller's promise; no other code uses tile registers.
         unsafe {
             asm!(
-                "tilezero tmm0",
-                "tilezero tmm1",
-                "tilezero tmm2",
-                "tilezero tmm3",
-                "2:",
-                "tileloadd tmm4, [{q} + {line}*1]",
-                "tileloadd tmm6, [{k} + {line}*1]",
-                "lea {t}, [{k} + {next}]",
-                "tileloadd tmm7, [{t} + {line}*1]",
-                "tileloadd tmm5, [{q_rest} + {line}*1]",
-                "tdpbf16ps tmm0, tmm6, tmm4",
-                "tdpbf16ps tmm1, tmm7, tmm4",
-                "tdpbf16ps tmm0, tmm6, tmm5",
-                "lea {t}, [{k} + {next}*2]",
-                "tileloadd tmm6, [{t} + {line}*1]",
-                "tdpbf16ps tmm1, tmm7, tmm5",
-                "add {t}, {next}",
-                "tileloadd tmm7, [{t} + {line}*1]",
-                "tdpbf16ps tmm2, tmm6, tmm4",
-                "tdpbf16ps tmm3, tmm7, tmm4",
-                "tdpbf16ps tmm2, tmm6, tmm5",
-                "tileloadd tmm6, [{k_rest} + {line}*1]",
-                "tdpbf16ps tmm3, tmm7, tmm5",
-                "lea {t}, [{k_rest} + {next}]",
-                "tileloadd tmm7, [{t} + {line}*1]",
-                "tdpbf16ps tmm0, tmm6, tmm4",
-                "lea {t}, [{k_rest} + {next}*2]",
-                "tileloadd tmm6, [{t} + {line}*1]",
-                "tdpbf16ps tmm1, tmm7, tmm4",
-                "add {t}, {next}",
-                "tileloadd tmm7, [{t} + {line}*1]",
-                "tdpbf16ps tmm2, tmm6, tmm4",
-                "tdpbf16ps tmm3, tmm7, tmm4",
-                "add {q}, 1024",
-                "add {q_rest}, 1024",
-                "add {k}, 1024",
-                "add {k_rest}, 1024",
-                "dec {n}",
-                "jnz 2b",
-                "tilestored [{scores} + {line}*1], tmm0",
-                "tilestored [{scores} + {line}*1 + 1024], tmm1",
-                "tilestored [{scores} + {line}*1 + 2048], tmm2",
-                "tilestored [{scores} + {line}*1 + 3072], tmm3",
-                q = inout(reg) queries => _,
-                q_rest = inout(reg) queries_rest => _,
-                k = inout(reg) keys => _,
-                k_rest = inout(reg) keys_rest => _,
-                n = inout(reg) steps => _,
-                t = out(reg) _,
-                next = in(reg) steps * TILE_BYTES,
-                line = in(reg) 64_usize,
-                scores = in(reg) scores,
-                options(nostack),
+                apart!(
+                    "tileloadd tmm0, [{start} + {none}*1]",
+                    "tileloadd tmm1, [{start} + {none}*1]",
+                    "tileloadd tmm2, [{start} + {none}*1]",
+                    "tileloadd tmm3, [{start} + {none}*1]",
+                ),
+                start = in(reg) self.start,
+                none = in(reg) 0_usize,
+                options(nostack, readonly, preserves_flags),
             );
+            for _ in 0..steps {
+                tiles!("tileloadd tmm4, [{q} + {line}*1]", "tileloadd tmm6, [{k} + {line}*1]"; q = q, k = k);
+                between();
+                tiles!("tileloadd tmm7, [{k} + {line}*1]", "tdpbf16ps tmm0, tmm6, tmm4"; k = of(k, 1));
+                between();
+                tiles!("tileloadd tmm5, [{q} + {line}*1]", "tdpbf16ps tmm1, tmm7, tmm4"; q = q_rest);
+                between();
+                tiles!("tdpbf16ps tmm0, tmm6, tmm5", "tileloadd tmm6, [{k} + {line}*1]"; k = of(k, 2));
+                between();
+                tiles!("tdpbf16ps tmm1, tmm7, tmm5", "tileloadd tmm7, [{k} + {line}*1]"; k = of(k, 3));
+                between();
+                tiles!("tdpbf16ps tmm2, tmm6, tmm4", "tdpbf16ps tmm3, tmm7, tmm4");
+                between();
+                tiles!("tdpbf16ps tmm2, tmm6, tmm5", "tileloadd tmm6, [{k} + {line}*1]"; k = k_rest);
+                between();
+                tiles!("tdpbf16ps tmm3, tmm7, tmm5", "tileloadd tmm7, [{k} + {line}*1]"; k = of(k_rest, 1));
+                between();
+                tiles!("tdpbf16ps tmm0, tmm6, tmm4", "tileloadd tmm6, [{k} + {line}*1]"; k = of(k_rest, 2));
+                between();
+                tiles!("tdpbf16ps tmm1, tmm7, tmm4", "tileloadd tmm7, [{k} + {line}*1]"; k = of(k_rest, 3));
+                between();
+                tiles!("tdpbf16ps tmm2, tmm6, tmm4", "tdpbf16ps tmm3, tmm7, tmm4");
+                between();
+                [q, q_rest, k, k_rest] = [q, q_rest, k, k_rest].map(|tiles| tiles.wrapping_add(TILE_BYTES));
+            }
+            tiles!("tilestored [{to} + {line}*1], tmm0", "tilestored [{to} + {line}*1 + 1024], tmm1"; to = self.scores);
+            tiles!("tilestored [{to} + {line}*1 + 2048], tmm2", "tilestored [{to} + {line}*1 + 3072], tmm3"; to = self.scores);
         }
     }
+}
 
-    /// `results[value][query] += values[position][value] * weights[position][query]` for 16 queries, 64 positions and
-    /// `pairs` times 32 values.
+/// `results[value][query] += values[position][value] * weights[position][query]` of 16 queries and 64 positions.
+pub struct Mix {
+    /// Two right tiles.
+    pub weights: *const u8,
+    /// Two left tiles for every 16 values.
+    pub values: *const u8,
+    /// A row of 16 for every value.
+    pub results: *mut f32,
+}
+
+impl Mix {
+    /// How often other work is done for every 32 values.
+    pub const PARTS: usize = 5;
+
+    /// As [`Scores::run`].
     ///
     /// # Safety
-    /// `weights` is two right tiles, `values` two left tiles for every 16 values, `results` a row of 16 for every value.
+    /// As [`Scores::run`].
     #[inline]
-    pub unsafe fn mix(&self, weights: *const u8, values: *const u8, results: *mut f32, pairs: usize) {
-        debug_assert!(pairs > 0);
+    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+    pub unsafe fn run(self, _: &Tiles, steps: usize, between: &mut impl FnMut()) {
+        let (mut v, mut y) = (self.values, self.results);
         // SAFETY: the caller's promise; no other code uses tile registers.
         unsafe {
-            asm!(
-                "tileloadd tmm4, [{w} + {line}*1]",
-                "tileloadd tmm5, [{w} + {line}*1 + 1024]",
-                "2:",
-                "tileloadd tmm0, [{y} + {line}*1]",
-                "tileloadd tmm6, [{v} + {line}*1]",
-                "tileloadd tmm1, [{y} + {line}*1 + 1024]",
-                "tileloadd tmm7, [{v} + {line}*1 + 2048]",
-                "tdpbf16ps tmm0, tmm6, tmm4",
-                "tdpbf16ps tmm1, tmm7, tmm4",
-                "tileloadd tmm6, [{v} + {line}*1 + 1024]",
-                "tileloadd tmm7, [{v} + {line}*1 + 3072]",
-                "tdpbf16ps tmm0, tmm6, tmm5",
-                "tdpbf16ps tmm1, tmm7, tmm5",
-                "tilestored [{y} + {line}*1], tmm0",
-                "tilestored [{y} + {line}*1 + 1024], tmm1",
-                "add {y}, 2048",
-                "add {v}, 4096",
-                "dec {n}",
-                "jnz 2b",
-                w = in(reg) weights,
-                v = inout(reg) values => _,
-                y = inout(reg) results => _,
-                n = inout(reg) pairs => _,
-                line = in(reg) 64_usize,
-                options(nostack),
-            );
+            tiles!("tileloadd tmm4, [{w} + {line}*1]", "tileloadd tmm5, [{w} + {line}*1 + 1024]"; w = self.weights);
+            for _ in 0..steps {
+                tiles!("tileloadd tmm0, [{y} + {line}*1]", "tileloadd tmm6, [{v} + {line}*1]"; y = y, v = v);
+                between();
+                tiles!("tdpbf16ps tmm0, tmm6, tmm4", "tileloadd tmm1, [{y} + {line}*1 + 1024]"; y = y);
+                between();
+                tiles!("tileloadd tmm7, [{v} + {line}*1 + 2048]", "tdpbf16ps tmm1, tmm7, tmm4"; v = v);
+                between();
+                tiles!("tileloadd tmm6, [{v} + {line}*1 + 1024]", "tdpbf16ps tmm0, tmm6, tmm5"; v = v);
+                between();
+                tiles!("tileloadd tmm7, [{v} + {line}*1 + 3072]", "tdpbf16ps tmm1, tmm7, tmm5"; v = v);
+                between();
+                tiles!("tilestored [{y} + {line}*1], tmm0", "tilestored [{y} + {line}*1 + 1024], tmm1"; y = y);
+                y = y.wrapping_byte_add(2 * TILE_BYTES);
+                v = v.wrapping_add(4 * TILE_BYTES);
+            }
         }
     }
 }

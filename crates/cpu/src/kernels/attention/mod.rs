@@ -6,6 +6,8 @@
 
 mod found;
 mod keys;
+#[cfg(target_arch = "x86_64")]
+mod softmax;
 mod tile;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod tiled;

@@ -1,21 +1,22 @@
 //! Attention of many rows on AMX tiles.
 //!
 //! A unit of work is many queries of one KV head. A block of keys and values is brought into tiles once and meets
-//! them all; what a query has so far (maximum, sum, weighted values) waits in memory meanwhile. Scores, weights and results
-//! stand with 16 queries side by side in a register, so that nothing is ever summed or compared across lanes.
+//! them all; what a query has so far (start, sum, weighted values) waits in memory meanwhile. Scores, weights and results
+//! stand with 16 queries side by side in a register, so that nothing is ever summed or compared across lanes. While the
+//! scores of 16 queries become weights, the matrix unit scores the 16 after them and mixes values for the 16 before.
 //!
 //! Queries and keys are kept as two bf16 numbers each, so that scores have 16 bits: an error of a score grows
 //! exponentially in its weight. Weights and values are rounded to bf16 like the operands of any product.
 
 use super::keys::{Blocks8, Half, Keys, Single};
+use super::softmax::{Meanwhile, Queries, cap};
 use super::{sees, serves};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::LeveledRow;
 use crate::kernels::convert::write_part;
 use crate::level::Level;
 use crate::pool::Lane;
-use crate::simd::math::soft_cap;
-use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles, round, transpose};
+use crate::simd::tiles::{Mix, SIDE, STEP, Scores, TILE_BYTES, Tiles, round, transpose};
 use crate::simd::{Avx512, Simd};
 use akunu_dtype::DType;
 use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
@@ -65,23 +66,23 @@ struct Scratch {
     keys: [[u8; KV_BLOCK * WIDTH * 2]; 2],
     /// `[value / 16][position / 32]` left tiles.
     values: [u8; KV_BLOCK * WIDTH * 2],
-    /// `[position][query]` of 16 queries.
-    scores: [[f32; SIDE]; KV_BLOCK],
-    /// The same as `[position / 32]` right tiles.
-    weights: [u8; 2 * TILE_BYTES],
+    /// `[position][query]` of 16 queries, and of the 16 after them.
+    scores: [[[f32; SIDE]; KV_BLOCK]; 2],
+    /// The same as `[position / 32]` right tiles, and those of the 16 before them.
+    weights: [[u8; 2 * TILE_BYTES]; 2],
     /// `[query][value]` of 16 queries that are done.
     rows: [f32; SIDE * WIDTH],
-    /// By query: the sum of its weights, the score that weighs 1, the positions it sees.
+    /// By query: the sum of its weights, what is added to its scores, the positions it sees.
     sums: [f32; QUERIES],
-    reference: [f32; QUERIES],
+    start: [f32; QUERIES],
     from: [i32; QUERIES],
     end: [i32; QUERIES],
 }
 
 const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES);
 
-/// Scores are logarithms to base 2. One this much above the reference moves it: until then weights only grow.
-const HEADROOM: f32 = 8.0;
+/// No start.
+static NONE: [f32; SIDE] = [0.0; SIDE];
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
 unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
@@ -164,26 +165,60 @@ unsafe fn attend<K: Keys>(
             let stride = p.kv.row_bytes as usize;
             scratch.set_keys::<K>(s, keys.wrapping_add(head), stride, &seen, d);
             scratch.set_values::<K>(s, values.wrapping_add(head), stride, &seen, d);
-            for tile in 0..tiles {
-                let first = tile * SIDE;
-                let (any, all) = scratch.seen(first..count.min(first + SIDE));
-                if any.end <= base || any.start >= base + KV_BLOCK {
-                    continue;
-                }
-                let query = |part: usize| scratch.queries[part].as_ptr().add(tile * steps * TILE_BYTES);
-                let queries = (query(0), query(1));
-                let keys = (scratch.keys[0].as_ptr(), scratch.keys[1].as_ptr());
-                device.scores(queries, keys, steps, (&raw mut scratch.scores).cast());
-                if p.soft_cap != 0.0 {
-                    scratch.cap(s, p.soft_cap);
-                }
-                if all.start <= base && all.end >= base + KV_BLOCK && first + SIDE <= count {
-                    scratch.weigh::<true>(tile, base, d);
+            let scratch = &raw mut *scratch;
+            let score = move |tile: usize, turn: usize| Scores {
+                queries: [0, 1]
+                    .map(|part| (&raw const (*scratch).queries[part]).cast::<u8>().add(tile * steps * TILE_BYTES)),
+                keys: [0, 1].map(|part| (&raw const (*scratch).keys[part]).cast()),
+                // Scores are capped before they have a start.
+                start: if p.soft_cap == 0.0 {
+                    (&raw const (*scratch).start).cast::<f32>().add(tile * SIDE)
                 } else {
-                    scratch.weigh::<false>(tile, base, d);
+                    NONE.as_ptr()
+                },
+                scores: (&raw mut (*scratch).scores[turn % 2]).cast(),
+            };
+            let mix = move |tile: usize, turn: usize| Mix {
+                weights: (&raw const (*scratch).weights[turn % 2]).cast(),
+                values: (&raw const (*scratch).values).cast(),
+                results: (&raw mut (*scratch).results).cast::<f32>().add(tile * SIDE * d),
+            };
+            let block = base..base + KV_BLOCK;
+            let seen = move |tile: usize| (*scratch).seen(tile * SIDE..count.min((tile + 1) * SIDE));
+            let mut looking = (0..tiles).filter(|&tile| {
+                let (any, _) = seen(tile);
+                any.start < block.end && block.start < any.end
+            });
+            // The queries whose values are to be mixed, those whose scores are there, and those to be scored.
+            let (mut before, mut now, mut after) = (None, None, looking.next());
+            for turn in 0.. {
+                let meanwhile = Meanwhile {
+                    tiles: &device,
+                    steps,
+                    scores: after.map(|tile| score(tile, turn + 1)),
+                    mix: before.map(|tile| mix(tile, turn + 1)),
+                };
+                let Some(tile) = now else {
+                    meanwhile.run(&mut || {});
+                    (before, now, after) = (None, after, looking.next());
+                    if now.is_none() {
+                        break;
+                    }
+                    continue;
+                };
+                let scores = &mut (*scratch).scores[turn % 2];
+                let weights = &mut (*scratch).weights[turn % 2];
+                let (_, all) = seen(tile);
+                let queries = Scratch::queries(scratch, tile, d);
+                if p.soft_cap != 0.0 {
+                    cap(s, scores, p.soft_cap, queries.start);
                 }
-                let results = scratch.results.as_mut_ptr().add(first * d);
-                device.mix(scratch.weights.as_ptr(), scratch.values.as_ptr(), results, steps);
+                if all.start <= block.start && all.end >= block.end && (tile + 1) * SIDE <= count {
+                    queries.weigh::<true>(base, scores, weights, meanwhile);
+                } else {
+                    queries.weigh::<false>(base, scores, weights, meanwhile);
+                }
+                (before, now, after) = (now, after, looking.next());
             }
         }
         for q in 0..count {
@@ -218,21 +253,6 @@ fn pairs(even: __m512, odd: __m512) -> __m512i {
     _mm512_permutexvar_epi16(side_by_side, round(even, odd))
 }
 
-/// `2^x` to 3e-6 of it, a hundredth of what rounding to bf16 does; at least the smallest normal number.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-fn exp2(x: __m512) -> __m512 {
-    let x = _mm512_max_ps(x, _mm512_set1_ps(-126.0));
-    // What `x` is above the next whole number below; the whole number is `scalef`'s.
-    let f = _mm512_reduce_ps::<0x09>(x);
-    let mut p = _mm512_set1_ps(0.013_426_685);
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.052_242_473));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.241_280_2));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.693_044_84));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0));
-    _mm512_scalef_ps(p, x)
-}
-
 impl Scratch {
     /// Positions any of some queries sees, and those all of them see.
     fn seen(&self, queries: Range<usize>) -> (Range<usize>, Range<usize>) {
@@ -252,7 +272,7 @@ impl Scratch {
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn set_queries(&mut self, tile: usize, from: [Option<*const f32>; SIDE], scale: f32, d: usize) {
         let queries = tile * SIDE..(tile + 1) * SIDE;
-        self.reference[queries.clone()].fill(f32::NEG_INFINITY);
+        self.start[queries.clone()].fill(0.0);
         self.sums[queries].fill(0.0);
         self.results[tile * SIDE * d..][..SIDE * d].fill(0.0);
         for step in 0..d / STEP {
@@ -323,75 +343,23 @@ impl Scratch {
         }
     }
 
-    /// Caps the scores, and makes them logarithms to base 2.
-    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    fn cap(&mut self, s: Avx512, cap: f32) {
-        for row in &mut self.scores {
-            // SAFETY: 16 scores.
-            unsafe {
-                let v = soft_cap(s, _mm512_loadu_ps(row.as_ptr()), cap);
-                _mm512_storeu_ps(row.as_mut_ptr(), _mm512_mul_ps(v, _mm512_set1_ps(LOG2_E)));
-            }
-        }
-    }
-
-    /// Scores to weights `2^(score - reference)`, 0 where a query does not see. Where a score is far above a query's
-    /// reference, it becomes the reference, and what the query has so far shrinks.
+    /// What 16 queries have so far, `d` values each.
     ///
-    /// Every lane goes its own way: a query's numbers do not depend on its neighbours. `ALL`: all of them see all positions.
-    #[inline]
-    #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    fn weigh<const ALL: bool>(&mut self, tile: usize, base: usize, d: usize) {
-        let first = tile * SIDE;
-        let nothing = _mm512_set1_ps(f32::NEG_INFINITY);
-        // SAFETY: 16 numbers each of the tile's queries, its scores, weights and results.
+    /// # Safety
+    /// Nobody else has it.
+    unsafe fn queries<'a>(this: *mut Self, tile: usize, d: usize) -> Queries<'a> {
+        // SAFETY: the caller's promise; the queries are some of `QUERIES`, with `d <= WIDTH`.
         unsafe {
-            let (from, end) = (
-                _mm512_loadu_si512(self.from[first..][..SIDE].as_ptr().cast()),
-                _mm512_loadu_si512(self.end[first..][..SIDE].as_ptr().cast()),
-            );
-            let sees = |position: usize| {
-                let at = _mm512_set1_epi32((base + position) as i32);
-                _mm512_cmpge_epi32_mask(at, from) & _mm512_cmplt_epi32_mask(at, end)
-            };
-            let score = |position: usize| {
-                let v = _mm512_loadu_ps(self.scores[position].as_ptr());
-                if ALL { v } else { _mm512_mask_mov_ps(nothing, sees(position), v) }
-            };
-            let mut most = [nothing; 4];
-            for position in (0..KV_BLOCK).step_by(4) {
-                for (i, most) in most.iter_mut().enumerate() {
-                    *most = _mm512_max_ps(*most, score(position + i));
-                }
+            Queries {
+                from: &*(&raw const (*this).from).cast::<[i32; SIDE]>().add(tile),
+                end: &*(&raw const (*this).end).cast::<[i32; SIDE]>().add(tile),
+                sums: &mut *(&raw mut (*this).sums).cast::<[f32; SIDE]>().add(tile),
+                start: &mut *(&raw mut (*this).start).cast::<[f32; SIDE]>().add(tile),
+                results: std::slice::from_raw_parts_mut(
+                    (&raw mut (*this).results).cast::<f32>().add(tile * SIDE * d),
+                    SIDE * d,
+                ),
             }
-            let most = _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
-            let mut reference = _mm512_loadu_ps(self.reference[first..][..SIDE].as_ptr());
-            let mut sum = _mm512_loadu_ps(self.sums[first..][..SIDE].as_ptr());
-            let moved = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(most, _mm512_add_ps(reference, _mm512_set1_ps(HEADROOM)));
-            if moved != 0 {
-                // A lane that stays shrinks by exactly 1.
-                let new = _mm512_mask_mov_ps(reference, moved, most);
-                let shrink = _mm512_mask_mov_ps(_mm512_set1_ps(1.0), moved, exp2(_mm512_sub_ps(reference, new)));
-                reference = new;
-                _mm512_storeu_ps(self.reference[first..][..SIDE].as_mut_ptr(), reference);
-                sum = _mm512_mul_ps(sum, shrink);
-                for values in self.results[first * d..][..SIDE * d].chunks_exact_mut(SIDE) {
-                    let v = _mm512_mul_ps(_mm512_loadu_ps(values.as_ptr()), shrink);
-                    _mm512_storeu_ps(values.as_mut_ptr(), v);
-                }
-            }
-            let mut odds = _mm512_setzero_ps();
-            for position in (0..KV_BLOCK).step_by(2) {
-                let weight = |position: usize| {
-                    let v = _mm512_loadu_ps(self.scores[position].as_ptr());
-                    let v = exp2(_mm512_sub_ps(v, reference));
-                    if ALL { v } else { _mm512_maskz_mov_ps(sees(position), v) }
-                };
-                let (a, b) = (weight(position), weight(position + 1));
-                (sum, odds) = (_mm512_add_ps(sum, a), _mm512_add_ps(odds, b));
-                _mm512_storeu_si512(self.weights[32 * position..][..64].as_mut_ptr().cast(), pairs(a, b));
-            }
-            _mm512_storeu_ps(self.sums[first..][..SIDE].as_mut_ptr(), _mm512_add_ps(sum, odds));
         }
     }
 
