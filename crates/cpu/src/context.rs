@@ -43,7 +43,7 @@ pub struct Context<'a> {
 
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
 // is separated by barriers, which the records carry where operands overlap; step variables are
-// written by worker 0 in `Advance` alone, which has a barrier before and after it.
+// written by lane 0 of `Advance` alone, which has a barrier before and after it.
 unsafe impl Sync for Context<'_> {}
 
 impl<'a> Context<'a> {
@@ -173,7 +173,7 @@ impl<'a> Context<'a> {
         head * kv.head_bytes as usize + position % KV_BLOCK * kv.row_bytes as usize
     }
 
-    /// This worker's scratch memory: `SCRATCH_BYTES`, aligned to a cache line.
+    /// A lane's scratch memory: `SCRATCH_BYTES`, aligned to a cache line.
     #[inline]
     pub fn scratch(&self, worker: usize) -> *mut u8 {
         self.scratch.wrapping_add(worker * SCRATCH_BYTES)

@@ -52,7 +52,7 @@ unsafe fn first_largest<S: Simd>(s: S, x: *const f32, n: usize) -> usize {
 }
 
 /// Takes the token of every output row: what was drawn, or the first of the largest logits, which is in the first slice with
-/// the largest maximum. Tiny, and alone in its step: worker 0 does it.
+/// the largest maximum. Tiny, and alone in its step: lane 0 does it.
 #[inline(always)]
 unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     use slots::advance::{DRAWN, MAXIMA, X};
@@ -72,6 +72,6 @@ unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: L
         }
     };
     // SAFETY: a record with `Advance` waits for everything before it, and what follows waits for it;
-    // only worker 0 is here.
+    // only lane 0 is here.
     unsafe { context.advance(token) }
 }
