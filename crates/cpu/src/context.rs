@@ -175,8 +175,8 @@ impl<'a> Context<'a> {
 
     /// A lane's scratch memory: `SCRATCH_BYTES`, aligned to a cache line.
     #[inline]
-    pub fn scratch(&self, worker: usize) -> *mut u8 {
-        self.scratch.wrapping_add(worker * SCRATCH_BYTES)
+    pub fn scratch(&self, lane: usize) -> *mut u8 {
+        self.scratch.wrapping_add(lane * SCRATCH_BYTES)
     }
 
     /// Takes one token per output row as the step's choice and moves those rows on.

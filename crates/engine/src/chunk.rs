@@ -1,15 +1,11 @@
 //! How much of the prompts is read between two steps of those who decode: what takes as long as such a step, so that a
 //! long prompt makes others wait about twice as long as without it, on any machine and at any depth.
 
+use crate::observe;
 use std::time::Duration;
 
 /// The smallest chunk of a prompt that is worth a step.
 pub const LEAST_CHUNK: usize = 16;
-
-/// How fast old observations are forgotten; faster where something took less time, because what else a machine does
-/// makes steps longer, never shorter.
-const RATE: f64 = 0.1;
-const SHORTER: f64 = 0.5;
 
 /// What steps have taken lately, in seconds; 0 where none was measured.
 #[derive(Default)]
@@ -29,18 +25,13 @@ impl ChunkPace {
 
     /// A step of those who decode took this long.
     pub fn decoded(&mut self, time: Duration) {
-        observe(&mut self.decoding, time.as_secs_f64());
+        observe::took(&mut self.decoding, time.as_secs_f64());
     }
 
     /// A chunk of `rows` rows took this long, while others waited: rows of large chunks, that nobody waits for, cost less.
     pub fn read(&mut self, rows: usize, time: Duration) {
-        observe(&mut self.row, time.as_secs_f64() / rows.max(1) as f64);
+        observe::took(&mut self.row, time.as_secs_f64() / rows.max(1) as f64);
     }
-}
-
-fn observe(known: &mut f64, seconds: f64) {
-    let rate = if *known == 0.0 { 1.0 } else { [RATE, SHORTER][usize::from(seconds < *known)] };
-    *known += rate * (seconds - *known);
 }
 
 #[cfg(test)]

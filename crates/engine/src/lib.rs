@@ -29,6 +29,7 @@ mod hearing;
 pub mod hub;
 mod load;
 mod memory;
+mod observe;
 mod prefix;
 mod sample;
 mod scheduler;

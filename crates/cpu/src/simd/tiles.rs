@@ -119,12 +119,12 @@ impl Tiles {
     }
 }
 
-/// Tile instructions that follow one another.
+/// Two tile instructions, kept apart; other work follows. Not every pair has an address: the remark names the stride for
+/// those that have none.
 macro_rules! tiles {
     ($first:literal, $second:literal $(; $($name:ident = $at:expr),*)?) => {
         asm!(
-            $first,
-            ".fill 8, 1, 0x90",
+            apart!($first,),
             $second,
             "/* {line} */",
             $($($name = in(reg) $at,)*)?

@@ -5,6 +5,7 @@
 //! does not, and on a text that cannot be predicted nothing is spent.
 
 use super::MOST_GUESSES;
+use crate::observe::{self, RATE};
 use std::time::Duration;
 
 /// Guesses by how many tokens their place was found by.
@@ -19,10 +20,6 @@ pub fn class(matched: usize) -> usize {
     }
 }
 
-/// How fast old observations are forgotten; faster where a step took less time, because what else a machine does makes
-/// steps longer, never shorter.
-const RATE: f64 = 0.1;
-const SHORTER: f64 = 0.5;
 /// A row more is taken to cost this share of a step until it is measured.
 const ROW: f64 = 0.1;
 /// Guesses of the first trial, before any cost is known.
@@ -123,10 +120,9 @@ impl Pace {
 
     /// A step of `rows` rows took this long.
     pub fn took(&mut self, rows: usize, time: Duration) {
-        let Some(known) = self.seconds.get_mut(rows) else { return };
-        let seconds = time.as_secs_f64().max(1e-9);
-        let rate = if *known == 0.0 { 1.0 } else { [RATE, SHORTER][usize::from(seconds < *known)] };
-        *known += rate * (seconds - *known);
+        if let Some(known) = self.seconds.get_mut(rows) {
+            observe::took(known, time.as_secs_f64());
+        }
     }
 }
 
