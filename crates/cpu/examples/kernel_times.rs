@@ -122,7 +122,9 @@ fn main() {
         if only.is_some_and(|only| only != level) {
             continue;
         }
-        let Ok(mut cpu) = Cpu::new(Options { threads: Some(threads), level: Some(level) }) else { continue };
+        let Ok(mut cpu) = Cpu::new(Options { threads: Some(threads), level: Some(level), ..Options::default() }) else {
+            continue;
+        };
         norm(&mut cpu, 576, 1, Store::Q8);
         norm(&mut cpu, 2048, 1, Store::F32);
         norm(&mut cpu, 2048, 1, Store::Q8);

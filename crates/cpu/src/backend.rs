@@ -5,14 +5,15 @@ use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{self, matmul};
 use crate::level::{Level, LevelError};
 use crate::memory::{Memory, MemoryError};
+use crate::packed;
 use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
 use crate::simd::prefetch;
 use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{MAXIMA_SLICE, Params, slots};
-use akunu_plan::program::{Arg, Op, Program};
-use akunu_plan::record::{Record, Region, encode_params, flags};
+use akunu_plan::program::{Arg, Op, Program, Weight};
+use akunu_plan::record::{Record, Region, W_IS_PACKED, encode_params, flags};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +25,8 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Overrides `AKUNU_CPU`.
     pub level: Option<Level>,
+    /// Use weights as they lie in their files, not packed.
+    pub in_place: bool,
 }
 
 /// Why the backend could not start.
@@ -66,6 +69,7 @@ pub enum ReplayError {
 pub struct Cpu {
     pool: Pool,
     level: Level,
+    in_place: bool,
     /// `SCRATCH_BYTES` per worker.
     scratch: Block,
 }
@@ -78,7 +82,7 @@ impl Cpu {
         };
         let pool = Pool::new(options.threads.unwrap_or_else(Pool::default_threads))?;
         let scratch = Block::zeroed("scratch", pool.workers() * SCRATCH_BYTES)?;
-        Ok(Self { pool, level, scratch })
+        Ok(Self { pool, level, in_place: options.in_place, scratch })
     }
 
     pub fn level(&self) -> Level {
@@ -97,12 +101,25 @@ impl Cpu {
     /// Chooses a kernel for every op and writes the records.
     pub fn bind(&self, program: &Program) -> Result<Bound, NoKernel> {
         bind(program, |program, op| {
-            let record = describe(program, op);
+            let packed = self.packs(program, op);
+            let mut record = describe(program, op);
+            record.flags |= if packed { W_IS_PACKED } else { 0 };
             let kernel = kernels::choose(&record, self.level)
                 .ok_or_else(|| NoKernel { backend: "cpu", op: explain(program, op) })?;
             let (units, grain) = geometry(op);
-            Ok(Choice { kernel, units, grain })
+            Ok(Choice { kernel, units, grain, packed })
         })
+    }
+
+    /// Whether an op takes its weights packed. That depends on nothing but their format and shape, so that all ops of all
+    /// programs agree.
+    fn packs(&self, program: &Program, op: &Op) -> bool {
+        let weight = op.args.iter().find_map(|arg| match arg {
+            Arg::Weight(id) => Some(program.weight(*id)),
+            _ => None,
+        });
+        let packs = |w: &Weight| w.rows.is_multiple_of(packed::ROWS) && matmul::table::packs(w.dtype, self.level);
+        !self.in_place && weight.is_some_and(packs)
     }
 
     /// Checks a bound program against the memory it will run in, for up to `rows` rows and

@@ -13,8 +13,8 @@ use std::io;
 pub const ALIGN: usize = 64;
 /// From here on huge pages are asked for.
 const LARGE: usize = 4 << 20;
-/// What a thread reads at a time.
-const PIECE: usize = 8 << 20;
+/// What a thread reads at a time, about.
+pub const PIECE: usize = 8 << 20;
 
 /// Memory of our own. Pages cost nothing until they are touched.
 pub struct Block {
@@ -36,18 +36,28 @@ impl Block {
         Ok(Self { map, base, len })
     }
 
-    /// Bytes that `read` gives for an offset, read by several threads at once.
+    /// Bytes that `read` gives for an offset, read by several threads at once, in pieces that end where `end` says for the
+    /// place they begin at.
     pub fn filled(
         what: &'static str,
         len: usize,
+        end: impl Fn(usize) -> usize,
         read: impl Fn(usize, &mut [u8]) -> io::Result<()> + Sync,
     ) -> Result<Self, MemoryError> {
         let mut block = Self::zeroed(what, len)?;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
-        let pieces = std::sync::Mutex::new(block.map[..len].chunks_mut(PIECE).enumerate());
+        let mut rest = &mut block.map[..len];
+        let mut pieces = Vec::new();
+        while !rest.is_empty() {
+            let at = len - rest.len();
+            let (piece, after) = rest.split_at_mut((end(at) - at).clamp(1, rest.len()));
+            pieces.push((at, piece));
+            rest = after;
+        }
+        let pieces = std::sync::Mutex::new(pieces.into_iter());
         let work = || {
             let next = || pieces.lock().unwrap_or_else(|e| e.into_inner()).next();
-            std::iter::from_fn(next).try_for_each(|(i, piece)| read(i * PIECE, piece))
+            std::iter::from_fn(next).try_for_each(|(at, piece)| read(at, piece))
         };
         let done = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
@@ -93,7 +103,7 @@ mod tests {
                 to.iter_mut().enumerate().for_each(|(i, to)| *to = byte(at + i));
                 Ok(())
             };
-            let block = Block::filled("test", len, read).expect("memory");
+            let block = Block::filled("test", len, |at| at + PIECE, read).expect("memory");
             assert_eq!(block.len(), len);
             assert_eq!(block.map[..len].iter().enumerate().find(|(i, b)| **b != byte(*i)), None);
         }
@@ -102,7 +112,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_an_error() {
         let short = |at: usize, _: &mut [u8]| if at == 0 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
-        let error = Block::filled("test", PIECE + 1, short).err();
+        let error = Block::filled("test", PIECE + 1, |at| at + PIECE, short).err();
         assert!(matches!(error, Some(MemoryError::Unreadable(_))), "{error:?}");
     }
 }

@@ -9,6 +9,7 @@ pub mod context;
 pub mod kernels;
 pub mod level;
 pub mod memory;
+mod packed;
 pub mod pool;
 pub mod ready;
 pub mod simd;

@@ -5,9 +5,11 @@
 //! the arena is as large as the largest of them asks for.
 
 use crate::block::Block;
+use crate::packed::Packs;
 use akunu_plan::bind::Bound;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{StepLayout, StepVars};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -46,7 +48,7 @@ pub struct MemoryPlan<'a> {
     /// By file index of `Region::file`.
     pub files: Vec<Arc<dyn WeightFile>>,
     /// Read the files into memory of our own where that makes them faster to walk through, instead of using their
-    /// mappings: see [`Block::worth_copying`].
+    /// mappings: see [`Block::worth_copying`]. Files with weights that programs take packed are read in any case.
     pub copy: bool,
 }
 
@@ -63,6 +65,8 @@ pub enum MemoryError {
     OutOfMemory { what: &'static str, bytes: usize },
     #[error("the weights could not be read: {0}")]
     Unreadable(String),
+    #[error("weights that overlap at byte {0} of their file cannot be packed")]
+    Overlapping(usize),
 }
 
 /// Base addresses and lengths by region.
@@ -76,6 +80,8 @@ pub struct Memory {
     regions: Box<Regions>,
     steps: StepLayout,
     kv: Vec<KvPool>,
+    /// Where packed weights begin, with their bytes and those of a row.
+    packed: HashMap<Addr, (usize, usize)>,
     /// Tells memories apart, so that a program checked against one is not replayed in another.
     identity: u64,
     /// Keeps the bytes behind `regions`.
@@ -103,6 +109,7 @@ impl Memory {
             regions: Box::new(Regions { bases: [std::ptr::null_mut(); Region::COUNT], lens: [0; Region::COUNT] }),
             steps,
             kv: kv.to_vec(),
+            packed: HashMap::new(),
             identity: NEXT.fetch_add(1, Ordering::Relaxed),
             _blocks: Vec::new(),
             _files: Vec::new(),
@@ -120,9 +127,11 @@ impl Memory {
         for (index, file) in files.into_iter().enumerate() {
             let region = Region::file(index as u8);
             let len = file.bytes().len();
-            if copy && Block::worth_copying(len) {
-                let block = Block::filled("weights", len, |at, to| file.read(at, to))?;
-                memory.hold(region, block);
+            let packs = Packs::of(programs, region, len)?;
+            if copy && Block::worth_copying(len) || !packs.is_empty() {
+                let read = |at: usize, to: &mut [u8]| packs.read(file.as_ref(), at, to);
+                memory.hold(region, Block::filled("weights", len, |at| packs.end(at), read)?);
+                memory.packed.extend(packs.matrices(region));
                 continue;
             }
             // Never written through: `ready` lets records write only to the arena and to KV pools.
@@ -147,6 +156,11 @@ impl Memory {
 
     pub(crate) fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// The bytes of the packed weights at `at`, and those of a row.
+    pub(crate) fn packed(&self, at: Addr) -> Option<(usize, usize)> {
+        self.packed.get(&at).copied()
     }
 
     pub(crate) fn identity(&self) -> u64 {

@@ -10,7 +10,7 @@ use akunu_dtype::DType;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};
 use akunu_plan::program::Store;
-use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, X_FORM, X_IS_BF16, Y_FORM};
+use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, W_IS_PACKED, X_FORM, X_IS_BF16, Y_FORM};
 use akunu_plan::steps::KV_BLOCK;
 use akunu_plan::{q8, tiles};
 use std::ops::Range;
@@ -381,7 +381,13 @@ impl Checker<'_> {
         if dtype.row_bytes(cols) != Some(row_bytes as usize) || dtype.row_side_bytes(cols) != side_bytes as usize {
             return Err(format!("weight rows of {cols} {dtype} values do not have {row_bytes} + {side_bytes} bytes"));
         }
-        self.inside("a weight", self.record.args[slot], rows.checked_mul(row_bytes as usize))?;
+        let at = self.record.args[slot];
+        self.inside("a weight", at, rows.checked_mul(row_bytes as usize))?;
+        let packed = self.memory.packed(at);
+        let asked = (self.record.flags & W_IS_PACKED != 0).then_some((rows * row_bytes as usize, row_bytes as usize));
+        if packed != asked {
+            return Err("its weight is packed otherwise in this memory".into());
+        }
         if side_bytes > 0 {
             for plane in &self.record.planes[planes..planes + 2] {
                 self.inside("a weight's side plane", *plane, rows.checked_mul(side_bytes as usize))?;

@@ -86,7 +86,8 @@ impl Embedder {
         let rows = options.chunk.clamp(1, 1 << 16);
         let max_rows = rows.max(context);
         let program = build(model, &opened.file, options.program(output, max_rows, max_rows, true))?;
-        let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
+        let cpu =
+            Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level, in_place: options.mapped })?;
         let bound = cpu.bind(&program)?;
         let steps = StepLayout {
             max_rows,

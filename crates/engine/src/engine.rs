@@ -119,7 +119,8 @@ impl Engine {
     pub fn from_file(file: ModelFile, options: LoadOptions) -> Result<Engine, Error> {
         let opened = Opened::read(file, &options)?;
         let Opened { file, model, .. } = &opened;
-        let cpu = Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level })?;
+        let cpu =
+            Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level, in_place: options.mapped })?;
         let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
         let chunk = chunk_of(&options);
 

@@ -115,7 +115,7 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
             for level in Level::available().filter(fits) {
                 let mut reference = Reference::new(&program, &*file, layout);
                 fill(reference.steps(), program.kv_groups.len());
-                let cpu = Cpu::new(Options { threads: Some(2), level: Some(level) }).unwrap();
+                let cpu = Cpu::new(Options { threads: Some(2), level: Some(level), ..Options::default() }).unwrap();
                 let bound = cpu.bind(&program).unwrap();
                 let kv: Vec<_> =
                     program.kv_groups.iter().map(|g| KvPool { block_bytes: g.block_bytes, blocks: 4 }).collect();

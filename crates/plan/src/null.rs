@@ -9,7 +9,7 @@ use crate::program::Program;
 use crate::steps::StepVars;
 
 pub fn bind(program: &Program) -> Result<Bound, NoKernel> {
-    bind_records(program, |_, op| Ok(Choice { kernel: op.kind as u32, units: 1, grain: 1 }))
+    bind_records(program, |_, op| Ok(Choice { kernel: op.kind as u32, units: 1, grain: 1, packed: false }))
 }
 
 /// Walks the records `times` times; every output row's token is 0.

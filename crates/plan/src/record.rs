@@ -18,8 +18,6 @@ impl Region {
     /// Norm weights, biases, rope frequencies: f32.
     pub const CONSTANTS: Region = Region(2);
     pub const STEPS: Region = Region(3);
-    /// Weights in a layout of the backend's own.
-    pub const PACKED: Region = Region(4);
     const KV: u8 = 8;
     const FILES: u8 = 16;
     /// Regions there can be.
@@ -91,6 +89,8 @@ pub const BARRIER: u32 = 8;
 pub const MAY_ROUND: u32 = 16;
 /// `Record::flags`: the row count is the step's input frames.
 pub const PER_FRAME: u32 = 32;
+/// `Record::flags`: weight rows are interleaved as the backend likes them, in the bytes they have in their file.
+pub const W_IS_PACKED: u32 = 256;
 
 /// One dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]

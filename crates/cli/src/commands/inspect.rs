@@ -271,7 +271,7 @@ fn print_program(out: &mut dyn Write, matches: &ArgMatches, file: &ModelFile, mo
     let (kv, activations) = (loading::kv(matches), loading::activations(matches));
     let options = LoadOptions { kv, activations, ..LoadOptions::default() }.program(output, rows, 1, prompts);
     let program = build(model, file, options).map_err(akunu::Error::from)?;
-    let cpu = Cpu::new(akunu::cpu::Options { threads: Some(1), level: None }).map_err(akunu::Error::from)?;
+    let cpu = Cpu::new(akunu::cpu::Options { threads: Some(1), ..Default::default() }).map_err(akunu::Error::from)?;
     let bound = cpu.bind(&program).map_err(akunu::Error::from)?;
     let entries = program_table::entries(&program, &bound, rows, depth);
     if matches.get_flag("json") {

@@ -286,12 +286,13 @@ fn put(bytes: &mut [u8], at: usize, v: f32) {
     bytes[at..at + 4].copy_from_slice(&v.to_le_bytes());
 }
 
-/// Every level of this machine with 1, 2, 3 and 5 threads.
+/// Every level of this machine with 1, 2, 3 and 5 threads; two of them pack weights, two do not.
 pub fn backends() -> Vec<Cpu> {
     let mut all = Vec::new();
     for level in Level::available() {
-        for threads in [1, 2, 3, 5] {
-            all.push(Cpu::new(Options { threads: Some(threads), level: Some(level) }).expect("an available level"));
+        for (threads, in_place) in [(1, false), (2, true), (3, false), (5, true)] {
+            let options = Options { threads: Some(threads), level: Some(level), in_place };
+            all.push(Cpu::new(options).expect("an available level"));
         }
     }
     all

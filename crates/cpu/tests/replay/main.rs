@@ -52,7 +52,7 @@ fn alone() -> std::sync::MutexGuard<'static, ()> {
 }
 
 fn cpu(level: Level, threads: usize) -> Cpu {
-    Cpu::new(Options { threads: Some(threads), level: Some(level) }).expect("an available level")
+    Cpu::new(Options { threads: Some(threads), level: Some(level), ..Options::default() }).expect("an available level")
 }
 
 #[test]

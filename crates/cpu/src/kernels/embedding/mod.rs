@@ -2,11 +2,12 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
+use crate::packed::Fields;
 use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
 use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};
-use akunu_plan::record::Record;
+use akunu_plan::record::{Record, W_IS_PACKED};
 
 pub(super) static EMBED: &[LeveledRow] = levels!("embed", OpKind::Embed, serves, body);
 
@@ -23,6 +24,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
     let p = record.params::<EmbedParams>();
     let Some(dtype) = DType::from_index(p.dtype as u8) else { return };
     let format = dtype.format();
+    let packed = Fields::of(dtype).filter(|_| record.flags & W_IS_PACKED != 0);
     let dim = p.dim as usize;
     let chunks = dim.div_ceil(CHUNK);
     let table = context.operand(record, embed::TABLE);
@@ -55,7 +57,18 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
         let y = context.row(record, embed::Y, row).cast::<f32>().wrapping_add(from);
         // SAFETY: `y` has `dim` values per row, of which this worker alone has these `n`.
         let y = unsafe { std::slice::from_raw_parts_mut(y, n) };
-        (format.decode)(planes, y);
+        match packed {
+            None => (format.decode)(planes, y),
+            Some(fields) => {
+                // SAFETY: the table has `vocab` rows.
+                let table = unsafe { std::slice::from_raw_parts(table, p.vocab as usize * p.row_bytes as usize) };
+                for (i, y) in y.chunks_mut(format.block).enumerate() {
+                    fields.block(table, p.row_bytes as usize, (index, from / format.block + i), |data| {
+                        (format.decode)(Planes { data, ..Planes::default() }, y);
+                    });
+                }
+            }
+        }
         if p.scale != 1.0 {
             scale_in_place(s, y, p.scale);
         }

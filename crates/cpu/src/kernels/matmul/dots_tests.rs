@@ -4,6 +4,7 @@
 use super::dots::Dots;
 use super::table::{Act, DOTS, DotsRow, find};
 use crate::level::Level;
+use crate::packed::{Fields, ROWS};
 use akunu_dtype::{DType, FORMATS, Planes, PlanesMut, Unpacked};
 use akunu_plan::q8;
 
@@ -25,6 +26,12 @@ const SHAPES: &[(usize, usize, [usize; 2])] = &[
     (131, 20, [2, 3]),
     (6, 34, [4, 68]),
     (9, 150, [3, 37]),
+    // Columns that can be packed.
+    (1, 48, [3, 19]),
+    (2, 32, [1, 6]),
+    (3, 16, [2, 7]),
+    (4, 80, [1, 18]),
+    (11, 48, [3, 21]),
 ];
 
 #[test]
@@ -53,6 +60,7 @@ fn a_product_does_not_depend_on_the_rest_of_its_tile() {
         let splits = [(1, 1), (1, problem.cols), (2, 3), (3, 8), (4, 16), (6, 5)];
         for (rows, cols) in splits {
             for m in (0..problem.rows).step_by(rows * 3) {
+                let cols = if row.packed { cols.next_multiple_of(ROWS) } else { cols };
                 for n in (0..problem.cols).step_by(cols) {
                     let (m_end, n_end) = ((m + rows).min(problem.rows), (n + cols).min(problem.cols));
                     let part = problem.run(row, m..m_end, n..n_end)?;
@@ -139,7 +147,7 @@ fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
             // Some encoders search for long; random bytes are found faster and go further.
             let fill = FILLS[i % FILLS.len()];
             let problem = Problem::new(f.dtype, act, m, n, k, fill);
-            for row in rows() {
+            for row in rows().filter(|row| !row.packed || problem.packed.is_some()) {
                 if let Err(fault) = check(row, f.dtype, &problem) {
                     failures.push(format!("{} {} {m}×{n}×{k}: {fault}", row.name, f.name));
                 }
@@ -154,7 +162,7 @@ fn serves(row: &DotsRow, dtype: DType) -> bool {
         Act::F32 => ![DType::F64, DType::I64, DType::I32, DType::U32].contains(&dtype),
         Act::Q8 => dtype.is_quantized(),
     };
-    fits && row.dtype.is_none_or(|d| d == dtype)
+    fits && row.dtype.is_none_or(|d| d == dtype) && (!row.packed || Fields::of(dtype).is_some())
 }
 
 /// Weights and activations.
@@ -165,6 +173,8 @@ struct Problem {
     k: usize,
     /// Weight planes, each ending where readable memory ends.
     w: [Guarded; 3],
+    /// The first plane packed, where it can be.
+    packed: Option<Guarded>,
     strides: [usize; 2],
     x: Guarded,
     x_stride: usize,
@@ -226,7 +236,12 @@ impl Problem {
                 }
             }
         }
-        Self { dtype, rows, cols, k, w, strides, x, x_stride }
+        let packed = Fields::of(dtype).filter(|_| cols.is_multiple_of(ROWS)).map(|fields| {
+            let mut packed = Guarded::new(cols * strides[0]);
+            fields.pack(w[0].bytes(), strides[0], packed.bytes_mut());
+            packed
+        });
+        Self { dtype, rows, cols, k, w, packed, strides, x, x_stride }
     }
 
     /// The products of some rows and columns; an error if the kernel wrote anything else.
@@ -236,6 +251,7 @@ impl Problem {
         let (out_stride, margin) = (cols + 3, 16);
         let mut out = vec![f32::from_bits(POISON); margin + rows * out_stride + margin];
         let [data, scales, biases] = &self.w;
+        let data = self.packed.as_ref().filter(|_| row.packed).unwrap_or(data);
         let d = Dots {
             w: data.bytes()[n.start * self.strides[0]..].as_ptr(),
             w_scales: scales.bytes()[n.start * self.strides[1]..].as_ptr(),

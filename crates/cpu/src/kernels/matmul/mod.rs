@@ -20,7 +20,7 @@ use akunu_dtype::DType;
 use akunu_plan::op::MatMulParams;
 #[cfg(target_arch = "x86_64")]
 use akunu_plan::record::X_IS_BF16;
-use akunu_plan::record::{Record, X_FORM, X_IS_Q8};
+use akunu_plan::record::{Record, W_IS_PACKED, X_FORM, X_IS_Q8};
 use dots::DotsFn;
 use table::{Act, DOTS};
 
@@ -29,7 +29,7 @@ use table::{Act, DOTS};
 pub struct Inner {
     /// The weight format, or `None` for every format that goes with `act`.
     pub dtype: Option<DType>,
-    /// The form of the activations: bits of `X_FORM`.
+    /// The form of the activations, and of the weights: bits of `X_FORM`, and `W_IS_PACKED`.
     pub form: u32,
     pub run: InnerFn,
 }
@@ -48,7 +48,7 @@ impl Inner {
     /// Whether it multiplies this record's weights with its activations.
     pub fn serves(&self, record: &Record) -> bool {
         let Some(dtype) = DType::from_index(record.params::<MatMulParams>().dtype as u8) else { return false };
-        self.form == record.flags & X_FORM
+        self.form == record.flags & (X_FORM | W_IS_PACKED)
             && self.dtype.unwrap_or(dtype) == dtype
             && (self.form != X_IS_Q8 || dtype.is_quantized())
     }
@@ -56,6 +56,10 @@ impl Inner {
 
 /// Output columns that stay together: whole int8 blocks, and more than one cache line of f32.
 pub const GRAIN: usize = 32;
+
+fn packed(packed: bool) -> u32 {
+    if packed { W_IS_PACKED } else { 0 }
+}
 
 /// A product around every row of the dot-product table, at its level and above: the epilogue
 /// uses what the machine has even where the dot products do not.
@@ -69,7 +73,7 @@ pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
             preference: (dots.level, dots.dtype.is_some()),
             inner: Some(Inner {
                 dtype: dots.dtype,
-                form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 },
+                form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 } | packed(dots.packed),
                 run: InnerFn::Dots(dots.run),
             }),
             run: product.run,
@@ -95,7 +99,11 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
             level: Level::Amx,
             serves: product::serves,
             preference: (Level::Amx, strip.dtype.is_some()),
-            inner: Some(Inner { dtype: strip.dtype, form: X_IS_BF16, run: InnerFn::Strip(strip.run) }),
+            inner: Some(Inner {
+                dtype: strip.dtype,
+                form: X_IS_BF16 | packed(strip.packed),
+                run: InnerFn::Strip(strip.run),
+            }),
             run,
         })
     })

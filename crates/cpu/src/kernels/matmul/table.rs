@@ -23,6 +23,8 @@ pub struct DotsRow {
     /// The weight format, or `None` for every format that can go with `act`.
     pub dtype: Option<DType>,
     pub act: Act,
+    /// Whether the weights are packed (`crate::packed`).
+    pub packed: bool,
     /// What the machine must have.
     pub level: Level,
     pub name: &'static str,
@@ -34,12 +36,14 @@ pub struct DotsRow {
 pub struct StripRow {
     /// The weight format, or `None` for every quantized one.
     pub dtype: Option<DType>,
+    /// Whether the weights are packed.
+    pub packed: bool,
     pub name: &'static str,
     pub run: amx::StripFn,
 }
 
 macro_rules! table {
-    ($($chained:ident $dtype:ident: $kernel:ident;)*) => {
+    ($($chained:ident $dtype:ident: $kernel:ident;)* @packed $($packed:ident: $packed_kernel:ident;)*) => {
         /// Every kernel.
         pub static DOTS: &[DotsRow] = &[
             row(None, Act::F32, Level::Generic, "dots_any_f32_generic", generic::f32_any),
@@ -87,6 +91,16 @@ macro_rules! table {
                 concat!("dots_", stringify!($dtype), "_q8_avx512"),
                 avx512::q8::<avx512::$kernel>,
             ),)*
+            #[cfg(target_arch = "x86_64")]
+            packed(None, Act::F32, Level::Avx512, "dots_packed_f32_avx512", avx512::f32_packed),
+            $(#[cfg(target_arch = "x86_64")]
+            packed(
+                Some(DType::$packed),
+                Act::Q8,
+                Level::Avx512,
+                concat!("dots_packed_", stringify!($packed), "_q8_avx512"),
+                avx512::q8_packed::<avx512::$packed_kernel>,
+            ),)*
             #[cfg(target_arch = "aarch64")]
             row(Some(DType::F32), Act::F32, Level::Neon, "dots_F32_f32_neon", neon::f32),
             #[cfg(target_arch = "aarch64")]
@@ -118,21 +132,28 @@ macro_rules! table {
         /// Every way to tiles.
         #[cfg(target_arch = "x86_64")]
         pub static STRIPS: &[StripRow] = &[
-            StripRow { dtype: Some(DType::F32), name: "F32", run: amx::f32 },
-            StripRow { dtype: Some(DType::F16), name: "F16", run: amx::f16 },
-            StripRow { dtype: Some(DType::BF16), name: "BF16", run: amx::bf16 },
-            StripRow { dtype: None, name: "any", run: amx::quantized::<avx512::Any> },
+            StripRow { dtype: Some(DType::F32), packed: false, name: "F32", run: amx::f32 },
+            StripRow { dtype: Some(DType::F16), packed: false, name: "F16", run: amx::f16 },
+            StripRow { dtype: Some(DType::BF16), packed: false, name: "BF16", run: amx::bf16 },
+            StripRow { dtype: None, packed: false, name: "any", run: amx::quantized::<avx512::Any> },
             $(StripRow {
                 dtype: Some(DType::$dtype),
+                packed: false,
                 name: stringify!($dtype),
                 run: amx::quantized::<avx512::$kernel>,
+            },)*
+            $(StripRow {
+                dtype: Some(DType::$packed),
+                packed: true,
+                name: concat!("packed ", stringify!($packed)),
+                run: amx::packed::<avx512::$packed_kernel>,
             },)*
         ];
     };
 }
 
 // The formats with kernels of their own, and how the sum is chained: with a scale per 32 values
-// (wide) or per 16 (narrow).
+// (wide) or per 16 (narrow); and those with kernels for packed weights.
 table! {
     q8_wide Q4_0: Q4_0;
     q8_wide Q4_1: Q4_1;
@@ -208,20 +229,38 @@ table! {
     q8_wide MLX8_G128_F16: Mlx8;
     q8_wide MLX8_G128_BF16: Mlx8;
     q8_wide MLX8_G128_F32: Mlx8;
+    @packed
+    Q4_0: Q4_0;
+    Q4_1: Q4_1;
+    Q8_0: Q8_0;
+    IQ4_NL: Iq4Nl;
+    Q4_K: Q4K;
+    Q5_K: Q5K;
+    Q6_K: Q6K;
 }
 
 const fn row(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: DotsFn) -> DotsRow {
-    DotsRow { dtype, act, level, name, run }
+    DotsRow { dtype, act, packed: false, level, name, run }
+}
+
+#[cfg(target_arch = "x86_64")]
+const fn packed(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: DotsFn) -> DotsRow {
+    DotsRow { dtype, act, packed: true, level, name, run }
+}
+
+/// Whether weights of a format are packed at a level: there is a kernel for them.
+pub fn packs(dtype: DType, level: Level) -> bool {
+    DOTS.iter().any(|r| r.packed && r.level <= level && r.dtype == Some(dtype))
 }
 
 /// The kernel for a format on a machine of `level`: the highest level first, and there the
-/// format's own before the one for every format. `None` where int8 activations meet weights
+/// format's own before the one for every format; of weights as they are in files. `None` where int8 activations meet weights
 /// that are not quantized.
 pub fn find(dtype: DType, act: Act, level: Level) -> Option<&'static DotsRow> {
     if act == Act::Q8 && !dtype.is_quantized() {
         return None;
     }
     DOTS.iter()
-        .filter(|r| r.act == act && r.level <= level && r.dtype.is_none_or(|d| d == dtype))
+        .filter(|r| !r.packed && r.act == act && r.level <= level && r.dtype.is_none_or(|d| d == dtype))
         .max_by_key(|r| (r.level, r.dtype.is_some()))
 }

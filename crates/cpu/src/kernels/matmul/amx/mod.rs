@@ -11,7 +11,7 @@ mod product;
 mod strip;
 
 pub use product::{matmul, matmul_gated};
-pub use strip::{Strip, StripFn, bf16, f16, f32, quantized, turn};
+pub use strip::{Strip, StripFn, bf16, f16, f32, packed, quantized};
 
 /// Values of a row that are multiplied at a time.
 pub const DEPTH: usize = 512;

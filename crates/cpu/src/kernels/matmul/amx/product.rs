@@ -1,6 +1,6 @@
 //! The product around the tiles: columns taken by workers, and the epilogue.
 
-use super::{DEPTH, STRIP, Strip, turn};
+use super::{DEPTH, STRIP, Strip};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::gate;
 use crate::kernels::convert::write_part;
@@ -134,7 +134,6 @@ unsafe fn run<const N: usize>(
                             for at in (0..span).step_by(DEPTH) {
                                 let (len, out) = (DEPTH.min(span - at), strip(operand, n, at));
                                 unpack(&Strip { of: &of, k: from + at, len, out });
-                                turn(out, 2 * len.div_ceil(STEP));
                             }
                         }
                     }

@@ -1,7 +1,8 @@
-//! Weights to bf16 tiles: 32 rows, up to [`DEPTH`] values of each, as left tiles first, then turned to right ones.
+//! Weights to bf16 tiles, the right side of a product: 32 rows, up to [`DEPTH`] values of each. What lies row by row is
+//! written as left tiles first, then turned; packed weights lie as right tiles do.
 
 use super::{DEPTH, STRIP};
-use crate::kernels::matmul::avx512::{BLOCKS, PAIR, Weights, low_bits};
+use crate::kernels::matmul::avx512::{BLOCKS, Block, PAIR, Packed, Weights, each_block, low_bits};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs};
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, round, transpose};
 use std::arch::x86_64::*;
@@ -28,20 +29,69 @@ impl Strip<'_> {
     }
 }
 
-/// Turns left tiles to right ones.
+/// Turns the left tiles of a strip to right ones.
 ///
 /// # Safety
-/// There are so many; the machine has AVX-512.
+/// They are there; the machine has AVX-512.
 #[target_feature(enable = "avx512f")]
-pub unsafe fn turn(tiles: *mut u8, count: usize) {
-    for tile in 0..count {
+unsafe fn turn(s: &Strip<'_>) {
+    for tile in 0..2 * s.len.div_ceil(STEP) {
         // SAFETY: the 16 rows of a tile.
         unsafe {
-            let tile = tiles.add(tile * TILE_BYTES).cast::<f32>();
+            let tile = s.out.add(tile * TILE_BYTES).cast::<f32>();
             let v = transpose(std::array::from_fn(|i| _mm512_load_ps(tile.add(SIDE * i))));
             for (i, v) in v.into_iter().enumerate() {
                 _mm512_store_ps(tile.add(SIDE * i), v);
             }
+        }
+    }
+}
+
+/// Packed weights.
+///
+/// # Safety
+/// As [`quantized`], of packed weights.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
+pub unsafe fn packed<P: Packed>(s: &Strip<'_>) {
+    for n in (0..s.of.cols.min(STRIP)).step_by(SIDE) {
+        for at in (0..s.len / STEP).step_by(P::BLOCKS) {
+            let lie = n * s.of.w_stride + SIDE * (s.k / STEP + at) / P::BLOCKS * P::BYTES;
+            // SAFETY: blocks of the strip; a tile for each.
+            unsafe {
+                let p = s.of.w.add(lie);
+                let head = P::head(p);
+                each_block!(P, |B| tile::<P>(&P::block::<B>(p, &head), s.at(n, at + B)));
+            }
+        }
+    }
+}
+
+/// A block of 16 rows as a tile: line `i` has values `2i` and `2i + 1` of every row.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
+unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
+    let bias = _mm512_set1_ps(f32::from(P::BIAS));
+    let offset = |h: usize| {
+        let offset = if P::OFFSETS { w.offset[h] } else { _mm512_setzero_ps() };
+        _mm512_fnmadd_ps(w.scale[h], bias, offset)
+    };
+    let (last, offsets) = if P::WIDE { (0, [offset(0); 2]) } else { (1, [offset(0), offset(1)]) };
+    // From 16 even values and 16 odd ones to pairs.
+    let pairs = _mm512_set_epi16(
+        31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
+        16, 0,
+    );
+    let byte = _mm512_set1_epi32(0xff);
+    for (i, q) in w.q.into_iter().enumerate() {
+        let half = i / 4 * last;
+        let value = |q| _mm512_fmadd_ps(_mm512_cvtepi32_ps(q), w.scale[half], offsets[half]);
+        let first = round(value(_mm512_and_si512(q, byte)), value(_mm512_and_si512(_mm512_srli_epi32::<8>(q), byte)));
+        let second =
+            round(value(_mm512_and_si512(_mm512_srli_epi32::<16>(q), byte)), value(_mm512_srli_epi32::<24>(q)));
+        // SAFETY: two of the tile's 16 lines.
+        unsafe {
+            _mm512_store_si512(to.add(2 * i), _mm512_permutexvar_epi16(pairs, first));
+            _mm512_store_si512(to.add(2 * i + 1), _mm512_permutexvar_epi16(pairs, second));
         }
     }
 }
@@ -74,6 +124,8 @@ pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
             }
         }
     }
+    // SAFETY: the strip's tiles.
+    unsafe { turn(s) }
 }
 
 /// Four rows of up to four blocks.
@@ -138,6 +190,8 @@ pub unsafe fn f32(s: &Strip<'_>) {
             }
         }
     }
+    // SAFETY: the strip's tiles.
+    unsafe { turn(s) }
 }
 
 /// # Safety
@@ -155,6 +209,8 @@ pub unsafe fn f16(s: &Strip<'_>) {
             }
         }
     }
+    // SAFETY: the strip's tiles.
+    unsafe { turn(s) }
 }
 
 /// # Safety
@@ -167,6 +223,8 @@ pub unsafe fn bf16(s: &Strip<'_>) {
             unsafe { _mm512_store_si512(s.at(n, at / STEP), halves(s, n, at)) };
         }
     }
+    // SAFETY: the strip's tiles.
+    unsafe { turn(s) }
 }
 
 /// 32 numbers of two bytes from value `at` of row `n` of the strip; zeros past its end.

@@ -7,8 +7,9 @@
 use super::low_bits;
 use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::generic::planes;
+use crate::packed::Fields;
 use crate::simd::prefetch;
-use akunu_dtype::{DType, Format};
+use akunu_dtype::{DType, Format, Planes};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -115,6 +116,30 @@ pub unsafe fn f32_any(d: &Dots) {
     let f = dtype.format();
     // SAFETY: the same contract.
     unsafe { panels(d, |n, k, len, out| decode(d, f, n, k, len, out)) }
+}
+
+/// Packed weights of any format that can be packed.
+///
+/// # Safety
+/// As [`f32_any`], of packed weights.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn f32_packed(d: &Dots) {
+    let Some(dtype) = DType::from_index(d.dtype) else { return };
+    let Some(fields) = Fields::of(dtype) else { return };
+    let f = dtype.format();
+    // SAFETY: the same contract; values are asked for by whole blocks.
+    unsafe {
+        let packed = std::slice::from_raw_parts(d.w, d.cols * d.w_stride);
+        panels(d, |n, k, len, out| {
+            for at in (0..len).step_by(f.block) {
+                let out = std::slice::from_raw_parts_mut(out.add(at), f.block);
+                out.fill(0.0);
+                fields.block(packed, d.w_stride, (n, (k + at) / f.block), |data| {
+                    (f.decode)(Planes { data, ..Planes::default() }, out);
+                });
+            }
+        });
+    }
 }
 
 /// A few weight rows at a time, which stay in the cache for all activation rows.

@@ -8,7 +8,8 @@
 //! Integer sums are exact, so only that last register's order matters, and it is the definition's.
 //!
 //! [`one`] does this for one activation row, straight from the weights; [`few`] for up to [`FEW`] where a format is
-//! unpacked by steps; [`panel`] from weights that are unpacked once for several rows.
+//! unpacked by steps; [`panel`] from weights that are unpacked once for several rows. [`packed`] has the weights in the
+//! order that a panel has them in.
 
 mod any;
 mod blocks;
@@ -17,14 +18,17 @@ mod float;
 mod grids;
 mod mlx;
 mod one;
+mod packed;
 mod panel;
 mod superblocks;
 
 pub use any::Any;
 pub use blocks::*;
-pub use float::{bf16, f16, f32, f32_any};
+pub use float::{bf16, f16, f32, f32_any, f32_packed};
 pub use grids::*;
 pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
+pub(super) use packed::each_block;
+pub use packed::{Block, Packed, q8_packed};
 pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};

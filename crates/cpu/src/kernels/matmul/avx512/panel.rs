@@ -6,8 +6,10 @@
 //! adding across lanes. Sums begin at what takes the weights' bias off. Each chain of a row has its own running sum, kept
 //! in memory between panels. While one panel is multiplied, the bytes of the next are asked for.
 
+use super::packed::{Packed, each_block};
 use super::{BLOCKS, PAIR, STEP, Weights, add_transposed, low_bits, transposed};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::packed::ROWS as GROUP;
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -56,15 +58,45 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
     let unpack = |s: *mut Scratch, rows: (usize, usize), stretch: Stretch, blocks: Range<usize>| unsafe {
         unpack(w, d, s, rows, stretch.k, blocks);
     };
-    let form = Form { unpack: &unpack, bias: W::BIAS, step_bytes: W::STEP_BYTES };
-    // SAFETY: the same contract. What remains does not depend on the format.
-    unsafe {
-        match (W::WIDE, W::OFFSETS) {
-            (true, true) => tiles::<true, true>(&form, d),
-            (true, false) => tiles::<true, false>(&form, d),
-            (false, true) => tiles::<false, true>(&form, d),
-            (false, false) => tiles::<false, false>(&form, d),
+    let form = Form { unpack: &unpack, bias: W::BIAS, step_bytes: W::STEP_BYTES, packed: false };
+    // SAFETY: the same contract.
+    unsafe { form.run((W::WIDE, W::OFFSETS), d) }
+}
+
+/// # Safety
+/// As `Dots` promises, of packed weights.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn packed<P: Packed>(d: &Dots) {
+    let step_bytes = BLOCKS * P::BYTES / P::BLOCKS;
+    let unpack = |s: *mut Scratch, (n0, n): (usize, usize), stretch: Stretch, blocks: Range<usize>| {
+        for b in blocks.step_by(P::BLOCKS) {
+            let at = (n0 + n) * d.w_stride + GROUP * (stretch.k / 32 + b) / P::BLOCKS * P::BYTES;
+            // SAFETY: blocks of 16 rows that exist, and their place in the panel.
+            unsafe { unpack_packed::<P>(d.w.add(at), Lanes { s, n, b }) }
         }
+    };
+    let form = Form { unpack: &unpack, bias: P::BIAS, step_bytes, packed: true };
+    // SAFETY: the same contract.
+    unsafe { form.run((P::WIDE, P::OFFSETS), d) }
+}
+
+/// Unpacks the blocks that lie together at `p`.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn unpack_packed<P: Packed>(p: *const u8, to: Lanes) {
+    // SAFETY: the caller's blocks.
+    unsafe {
+        let head = P::head(p);
+        each_block!(P, |B| {
+            let w = P::block::<B>(p, &head);
+            to.integers(B, 0, [w.q[0], w.q[1], w.q[2], w.q[3]]);
+            to.integers(B, 1, [w.q[4], w.q[5], w.q[6], w.q[7]]);
+            for half in 0..if P::WIDE { 1 } else { 2 } {
+                to.scale(B, half, w.scale[half]);
+                if P::OFFSETS {
+                    to.offset(B, half, w.offset[half]);
+                }
+            }
+        });
     }
 }
 
@@ -72,7 +104,25 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
 struct Form<'a> {
     unpack: Unpack<'a>,
     bias: u8,
+    /// Bytes of a step of one weight row, and whether they lie among those of 16 rows.
     step_bytes: usize,
+    packed: bool,
+}
+
+impl Form<'_> {
+    /// What does not depend on the format, only on whether it is wide and has offsets.
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    unsafe fn run(&self, wide_offsets: (bool, bool), d: &Dots) {
+        // SAFETY: as `Dots` promises.
+        unsafe {
+            match wide_offsets {
+                (true, true) => tiles::<true, true>(self, d),
+                (true, false) => tiles::<true, false>(self, d),
+                (false, true) => tiles::<false, true>(self, d),
+                (false, false) => tiles::<false, false>(self, d),
+            }
+        }
+    }
 }
 
 /// Some values of all rows: the first, and how many blocks.
@@ -112,7 +162,9 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
                     k = stretch.end();
                     if n0 == 0 || d.k > LAST {
                         for m in 0..rows {
-                            starts::<WIDE>(d, s, m, m0 + m, stretch, form.bias);
+                            let (q, ..) = q8_row(d, m0 + m);
+                            let to = (&raw mut (*s).start[m]).cast();
+                            starts(q.add(stretch.k), stretch.blocks, WIDE, form.bias, to);
                         }
                     }
                     for (p, n) in (n0..end).step_by(COLS).enumerate() {
@@ -123,10 +175,13 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
                             (false, false) => (end, 0),
                         };
                         let next = Stretch::at(from, d.k);
+                        let bytes = next.blocks * form.step_bytes / BLOCKS;
+                        let apart = if form.packed { GROUP } else { 1 };
                         let mut ahead = Ahead {
-                            at: d.w.wrapping_add(row * d.w_stride + from / STEP * form.step_bytes),
-                            stride: d.w_stride,
-                            bytes: next.blocks * form.step_bytes / BLOCKS,
+                            at: d.w.wrapping_add(row * d.w_stride + apart * (from / STEP * form.step_bytes)),
+                            stride: if form.packed { bytes } else { d.w_stride },
+                            far: if form.packed { GROUP * (d.w_stride - bytes) } else { 0 },
+                            bytes,
                             rows: COLS,
                             each: COLS.div_ceil(rows.div_ceil(MOST) * stretch.blocks),
                         };
@@ -151,6 +206,8 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
 struct Ahead {
     at: *const u8,
     stride: usize,
+    /// Bytes to skip after 16 rows.
+    far: usize,
     bytes: usize,
     /// How many are left, and how many to ask for with every block that is multiplied.
     rows: usize,
@@ -167,35 +224,39 @@ impl Ahead {
             for byte in (0..self.bytes).step_by(64) {
                 prefetch_far(self.at.wrapping_add(byte));
             }
-            self.at = self.at.wrapping_add(self.stride);
             self.rows -= 1;
+            let skip = if self.rows.is_multiple_of(GROUP) { self.far } else { 0 };
+            self.at = self.at.wrapping_add(self.stride + skip);
         }
     }
 }
 
-/// What takes the bias off the sums of activation row `row`, for row `m` of the scratch.
+/// What takes the bias off the sums of blocks whose activations are at `q`: of their halves, or twice of the whole if wide.
+/// Whole pairs of steps are written.
+///
+/// # Safety
+/// The blocks are readable and their sums writable; the machine has the AVX-512 level.
+#[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn starts<const WIDE: bool>(d: &Dots, s: *mut Scratch, m: usize, row: usize, stretch: Stretch, bias: u8) {
-    // SAFETY: masked loads stay within the row, stores within the panel.
-    unsafe {
-        let (q, ..) = q8_row(d, row);
-        let (zero, bias) = (_mm512_setzero_si512(), _mm512_set1_epi8(bias as i8));
-        for pair in (0..stretch.blocks).step_by(2 * BLOCKS) {
-            let left = 32 * (stretch.blocks - pair);
-            let line = |i: usize| {
-                let at = q.wrapping_add(stretch.k + 32 * pair + 64 * i);
-                let values = _mm512_maskz_loadu_epi8(low_bits(left.saturating_sub(64 * i)), at.cast());
-                _mm512_dpbusd_epi32(zero, bias, values)
-            };
-            // Lane `4 * quarter + line` has the sum of 16 values.
-            let sums = add_transposed([line(0), line(1), line(2), line(3)]);
-            let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-            let mut sums = _mm512_permutexvar_epi32(order, sums);
-            if WIDE {
-                sums = _mm512_add_epi32(sums, _mm512_shuffle_epi32::<0b10_11_00_01>(sums));
-            }
-            _mm512_storeu_si512((&raw mut (*s).start[m][pair]).cast(), _mm512_sub_epi32(zero, sums));
+pub unsafe fn starts(q: *const u8, blocks: usize, wide: bool, bias: u8, to: *mut [i32; 2]) {
+    let (zero, bias) = (_mm512_setzero_si512(), _mm512_set1_epi8(bias as i8));
+    for pair in (0..blocks).step_by(2 * BLOCKS) {
+        let left = 32 * (blocks - pair);
+        let line = |i: usize| {
+            let at = q.wrapping_add(32 * pair + 64 * i);
+            // SAFETY: the mask keeps the load within the blocks.
+            let values = unsafe { _mm512_maskz_loadu_epi8(low_bits(left.saturating_sub(64 * i)), at.cast()) };
+            _mm512_dpbusd_epi32(zero, bias, values)
+        };
+        // Lane `4 * quarter + line` has the sum of 16 values.
+        let sums = add_transposed([line(0), line(1), line(2), line(3)]);
+        let order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+        let mut sums = _mm512_permutexvar_epi32(order, sums);
+        if wide {
+            sums = _mm512_add_epi32(sums, _mm512_shuffle_epi32::<0b10_11_00_01>(sums));
         }
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_si512(to.add(pair).cast(), _mm512_sub_epi32(zero, sums)) }
     }
 }
 
