@@ -18,6 +18,17 @@ pub const ROWS: usize = 16;
 /// Bytes of the largest block.
 const MAX_BYTES: usize = 256;
 
+/// The formats that can be packed: 16-bit numbers before the words, words, and 16-bit numbers after them.
+const FIELDS: [(DType, usize, usize, usize); 7] = [
+    (DType::Q4_0, 1, 4, 0),
+    (DType::Q4_1, 2, 4, 0),
+    (DType::Q8_0, 1, 8, 0),
+    (DType::IQ4_NL, 1, 4, 0),
+    (DType::Q4_K, 2, 3 + 32, 0),
+    (DType::Q5_K, 2, 3 + 8 + 32, 0),
+    (DType::Q6_K, 0, 32 + 16 + 4, 1),
+];
+
 /// How the blocks of a format are made of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fields {
@@ -28,15 +39,7 @@ pub struct Fields {
 impl Fields {
     /// Those of a format that can be packed.
     pub fn of(dtype: DType) -> Option<Self> {
-        let (before, words, after) = match dtype {
-            DType::Q4_0 | DType::IQ4_NL => (1, 4, 0),
-            DType::Q4_1 => (2, 4, 0),
-            DType::Q8_0 => (1, 8, 0),
-            DType::Q4_K => (2, 3 + 32, 0),
-            DType::Q5_K => (2, 3 + 8 + 32, 0),
-            DType::Q6_K => (0, 32 + 16 + 4, 1),
-            _ => return None,
-        };
+        let (_, before, words, after) = FIELDS.iter().find(|row| row.0 == dtype)?;
         let words = 2 * before + 4 * words;
         Some(Self { ends: [2 * before, words, words + 2 * after] })
     }

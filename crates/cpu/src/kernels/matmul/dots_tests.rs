@@ -101,6 +101,13 @@ fn kernels_of_every_level_give_the_same_bits() {
 }
 
 #[test]
+fn packed_kernels_are_for_formats_that_can_be_packed() {
+    for row in DOTS.iter().filter(|row| row.packed) {
+        assert!(row.dtype.is_none_or(|dtype| Fields::of(dtype).is_some()), "{}", row.name);
+    }
+}
+
+#[test]
 fn find_prefers_the_level_and_then_the_format() {
     for &level in Level::ALL {
         for f in FORMATS {
