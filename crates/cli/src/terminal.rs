@@ -46,7 +46,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 pub fn byte_progress(what: &str) -> ProgressBar {
     // The target hides itself where there is no terminal.
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}");
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}, {eta} left");
     // The template is a constant; where it did not parse, the default style serves too.
     if let Ok(style) = style {
         bar.set_style(style);
@@ -55,10 +55,12 @@ pub fn byte_progress(what: &str) -> ProgressBar {
     bar
 }
 
-/// A progress bar over steps, its message first; invisible where standard error is no terminal.
+/// A progress bar over steps, with the time left; invisible where standard error is no terminal.
 pub fn step_progress(total: u64, what: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-    if let Ok(style) = ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}}/{{len}} {what} {{msg}} {{eta}}")) {
+    if let Ok(style) =
+        ProgressStyle::with_template(&format!("{{wide_bar}} {{pos}}/{{len}} {what}, {{eta}} left {{msg}}"))
+    {
         bar.set_style(style);
     }
     bar
