@@ -121,12 +121,14 @@ impl Features {
         self.peak
     }
 
-    /// Frames `start..start + count` as log10 energies, as far as the recording goes. `start` never moves back.
-    pub fn energies(&mut self, start: usize, count: usize) -> Result<&[f32], Error> {
+    /// Frames `start..start + count` as log10 energies, as far as the recording goes. `start` never moves back. `tap` sees
+    /// all samples that are read for them, each once.
+    pub fn energies(&mut self, start: usize, count: usize, tap: &mut dyn FnMut(&[f32])) -> Result<&[f32], Error> {
         let bands = self.mel.bands();
         self.frames.forget(start, bands);
         while !self.ended && self.frames.end(bands) < start + count {
             let more = self.source.read(&mut self.samples)?;
+            tap(&self.samples);
             self.mel.push(&self.samples, self.frames.values_mut());
             self.samples.clear();
             if !more {
@@ -145,7 +147,7 @@ impl Features {
     /// The same frames as the model is given them; after the recording there is silence.
     pub fn window(&mut self, start: usize, count: usize) -> Result<Vec<f32>, Error> {
         let (peak, bands) = (self.peak, self.mel.bands());
-        Ok(window(self.energies(start, count)?, count * bands, peak))
+        Ok(window(self.energies(start, count, &mut |_| {})?, count * bands, peak))
     }
 
     /// The frame at a time.

@@ -40,6 +40,8 @@ pub enum Error {
     CannotTranslate,
     #[error("at least one temperature is needed")]
     NoTemperature,
+    #[error("{path}: is not Silero's voice detector for 16 kHz: {what}")]
+    VoiceModel { path: String, what: String },
     #[error("the sequence has heard nothing yet")]
     NothingHeard,
     #[error("the model does not hear: speech needs a model such as Whisper")]

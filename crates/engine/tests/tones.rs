@@ -1,13 +1,19 @@
 //! Whole transcriptions against OpenAI's reference: a small model that understands tones, and recordings of them.
 
+#[allow(dead_code)]
+#[path = "support/voice.rs"]
+mod voice;
+
 use akunu::audio::Features;
 use akunu::convert::convert;
 use akunu::cpu::Level;
 use akunu::dtype::PlanesMut;
-use akunu::speech::{Decoding, Event, Live, Segment, Task, TranscribeOptions, Transcriber, Transcript};
+use akunu::speech::{
+    Decoding, Event, Live, Segment, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel,
+};
 use akunu::{Activations, DType, LoadOptions};
 use akunu_testkit::{TempDir, fixtures, golden};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -152,7 +158,7 @@ fn options(asked: &Value) -> TranscribeOptions {
         condition: asked["condition_on_previous_text"] != false,
         timestamps: asked["without_timestamps"] != true,
         words: asked["word_timestamps"] == true,
-        skip_silence: false,
+        silence: Silence::Keep,
         ..TranscribeOptions::default()
     }
 }
@@ -242,6 +248,70 @@ fn nothing_is_lost_and_nothing_is_made_up() {
             assert!(apart < 0.1, "{name}: {found:?} is said from {start} to {end}");
         }
     }
+}
+
+/// Two sentences with three seconds between them.
+fn two_sentences() -> Value {
+    let score = json!([[0.4, 0.8, 0], [0.9, 1.3, 1], [1.4, 1.8, 2], [4.8, 5.2, 3], [5.3, 5.7, 4], [5.8, 6.2, 5]]);
+    json!({"language": "en", "seconds": 8, "score": score})
+}
+
+/// What a model says of a window hangs on all text before it, so that equal probabilities mean that it saw the same.
+#[test]
+fn text_before_a_silence_is_forgotten_and_the_prompt_is_not() {
+    let dir = TempDir::new();
+    let mut transcriber = load(&dir, Level::detect());
+    let path = dir.write("recording.wav", &wav(&play(&two_sentences())));
+    let mut hear = |condition, prompt: Option<&str>, silence| {
+        let prompt = prompt.map(str::to_owned);
+        let options = TranscribeOptions { condition, prompt, silence, ..TranscribeOptions::default() };
+        let segments = transcribe(&mut transcriber, &path, &options).segments;
+        assert_eq!(lines(&segments).len(), 2, "{segments:?}");
+        segments[1].log_probability
+    };
+    let alone = hear(false, None, Silence::ByEnergy);
+    assert_eq!(hear(true, None, Silence::ByEnergy), alone);
+    assert_ne!(hear(true, Some("fa fa fa"), Silence::ByEnergy), alone);
+}
+
+/// Of two detectors, one never finds a voice and the other always.
+#[test]
+fn what_has_no_voice_is_left_out_however_loud_it_is() {
+    let dir = TempDir::new();
+    let mut transcriber = load(&dir, Level::detect());
+    let path = dir.write("recording.wav", &wav(&play(&two_sentences())));
+    for (bias, segments) in [(-50.0, 0), (50.0, 2)] {
+        let model = VoiceModel::load(&voice::random(bias).write(&dir)).unwrap();
+        let options = TranscribeOptions { silence: Silence::ByVoice(model), ..TranscribeOptions::default() };
+        assert_eq!(transcribe(&mut transcriber, &path, &options).segments.len(), segments);
+        let mut live = Live::new(&transcriber, &options).unwrap();
+        let mut said = 0;
+        let mut each = |event: Event<'_>| {
+            said += usize::from(matches!(event, Event::Segment(_)));
+            ControlFlow::Continue(())
+        };
+        for part in play(&two_sentences()).chunks(8000) {
+            let samples: Vec<f32> = part.iter().map(|s| f32::from(*s) / 32768.0).collect();
+            live.push(&mut transcriber, &samples, &mut each).unwrap();
+        }
+        live.finish(&mut transcriber, &mut each).unwrap();
+        assert_eq!(said, segments);
+    }
+}
+
+/// The second sentence is seen while it is said, though three seconds of silence came before it.
+#[test]
+fn what_is_said_after_a_silence_is_seen_before_it_is_final() {
+    let dir = TempDir::new();
+    let mut transcriber = load(&dir, Level::detect());
+    let mut live = Live::new(&transcriber, &TranscribeOptions::default()).unwrap();
+    let mut seen = Vec::new();
+    for part in play(&two_sentences()).chunks(8000) {
+        let samples: Vec<f32> = part.iter().map(|s| f32::from(*s) / 32768.0).collect();
+        let so_far = live.push(&mut transcriber, &samples, &mut |_| ControlFlow::Continue(())).unwrap();
+        seen.extend(so_far.filter(|text| live.seconds() > 5.5 && !text.is_empty()));
+    }
+    assert!(!seen.is_empty());
 }
 
 /// Also where it is long, has pauses, and its language is not known.

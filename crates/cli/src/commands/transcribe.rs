@@ -1,5 +1,6 @@
 //! `akunu transcribe`: recordings to text, subtitles or tables; or what comes through a pipe, as it comes.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use akunu::audio::{Features, Pcm};
-use akunu::speech::{Decoding, Event, Live, Task, TranscribeOptions, Transcriber, Transcript};
+use akunu::speech::{Decoding, Event, Live, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel};
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -22,7 +23,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut transcriber = Transcriber::from_file(file, loading::load_options(matches))
         .next_step("give a Whisper model, such as a ggml-*.bin file")?;
     let loaded = began.elapsed();
-    let options = options(matches);
+    let options = options(matches)?;
     let format = matches.get_one::<String>("format").map_or("txt", String::as_str);
     let interrupt = Interrupt::once()?;
     if matches.get_flag("live") {
@@ -59,14 +60,21 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
 }
 
-fn options(matches: &ArgMatches) -> TranscribeOptions {
+fn options(matches: &ArgMatches) -> Result<TranscribeOptions> {
     let number = |name| usize::from(matches.get_one::<u8>(name).copied().unwrap_or(5));
     let first = matches.get_one::<f32>("temperature").copied().unwrap_or(0.0);
     let temperatures = match matches.get_flag("no-fallback") {
         true => vec![first],
         false => (0..6).map(|i| first + 0.2 * i as f32).take_while(|t| *t < 1.0 + 1e-6 || *t == first).collect(),
     };
-    TranscribeOptions {
+    let silence = match matches.get_one::<OsString>("vad-model") {
+        Some(name) => Silence::ByVoice(
+            VoiceModel::from_file(&Source::named(name)?.open()?).next_step("give silero_vad_16k.safetensors")?,
+        ),
+        None if matches.get_flag("keep-silence") => Silence::Keep,
+        None => Silence::ByEnergy,
+    };
+    Ok(TranscribeOptions {
         language: matches.get_one::<String>("language").filter(|l| *l != "auto").cloned(),
         task: if matches.get_flag("translate") { Task::Translate } else { Task::Transcribe },
         decoding: Decoding {
@@ -80,8 +88,8 @@ fn options(matches: &ArgMatches) -> TranscribeOptions {
         condition: !matches.get_flag("no-context"),
         timestamps: !matches.get_flag("no-timestamps"),
         words: matches.get_flag("words"),
-        skip_silence: !matches.get_flag("keep-silence"),
-    }
+        silence,
+    })
 }
 
 /// One recording: to a file in `folder`, or to standard output.

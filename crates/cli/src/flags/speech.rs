@@ -64,12 +64,18 @@ pub fn transcribe() -> Command {
                 .default_value("0"),
         )
         .arg(flag("no-fallback", "Keep the first result, however unlikely or repetitive it is"))
-        .arg(flag("no-context", "Do not tell a window what was said in those before it"))
+        .arg(flag("no-context", "Do not tell a window what was said in those before it, back to the last long silence"))
         .arg(
             flag("no-timestamps", "Do not ask the model for times; windows are 30 seconds each")
                 .conflicts_with("words"),
         )
         .arg(flag("keep-silence", "Let the model hear silence too, in which it may make something up"))
+        .arg(
+            option("vad-model", "FILE", "Leave out what has no voice in it, by Silero's weights: a file, or `silero-vad`")
+                .value_parser(value_parser!(std::ffi::OsString))
+                .value_hint(ValueHint::FilePath)
+                .conflicts_with("keep-silence"),
+        )
         .arg(flag("live", "Transcribe raw samples from standard input as they come").conflicts_with("audio"))
         .arg(
             option("seed", "N", "Where the search is repeated, sample otherwise")

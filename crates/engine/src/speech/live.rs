@@ -1,7 +1,8 @@
 //! Speech as it is spoken: what is said so far, again and again, and for good once it is followed by a pause or fills
 //! the window. Windows are those of a file, so that the text is, too: only the loudest sound is known later.
 
-use super::{Event, Segment, Session, TranscribeOptions, Transcriber, vad};
+use super::vad::{self, Detector};
+use super::{Event, Segment, Session, Stretch, TranscribeOptions, Transcriber};
 use crate::Error;
 use akunu_audio::{FRAME_RATE, Frames, Mel, SAMPLE_RATE};
 use std::ops::ControlFlow;
@@ -17,7 +18,7 @@ pub struct Live {
     seek: usize,
     /// Frames at the last look.
     looked: usize,
-    skip_silence: bool,
+    detector: Option<Detector>,
 }
 
 /// Frames between looks at speech that goes on.
@@ -34,7 +35,7 @@ impl Live {
             peak: -10.0,
             seek: 0,
             looked: 0,
-            skip_silence: options.skip_silence,
+            detector: options.silence.detector(),
         })
     }
 
@@ -52,6 +53,9 @@ impl Live {
     ) -> Result<Option<String>, Error> {
         let bands = self.mel.bands();
         self.mel.push(samples, self.frames.values_mut());
+        if let Some(detector) = &mut self.detector {
+            detector.push(samples);
+        }
         let end = self.frames.end(bands);
         if end < self.looked + STEP {
             return Ok(None);
@@ -87,13 +91,16 @@ impl Live {
         let mut count = energies.len() / bands;
         let full = count == most;
         let mut done = full || ending;
-        if self.skip_silence {
-            match vad::hear(energies, bands, self.peak, ending && !full) {
+        let mut quiet = Vec::new();
+        if let Some(detector) = &mut self.detector {
+            quiet = detector.quiet(self.seek, energies, bands, self.peak);
+            match vad::hear(&quiet, ending && !full) {
                 // One stretch, once a pause has followed it.
                 vad::Heard::Speech(frames) => (count, done) = (frames, done || frames < count),
-                silent if done => {
+                silent if done || silent.is_over(count) => {
                     self.seek += silent.left_out(count);
-                    return Ok(None);
+                    self.session.forget();
+                    return if silent.is_over(count) { self.look(transcriber, each, ending) } else { Ok(None) };
                 }
                 // How long it is, is not known yet.
                 _ => return Ok(None),
@@ -104,7 +111,9 @@ impl Live {
         }
         let window = akunu_audio::window(&energies[..count * bands], most * bands, self.peak);
         let before = self.session.said.clone();
-        let (segments, moved) = self.session.window(transcriber, &window, (self.seek, count))?;
+        quiet.truncate(count);
+        let stretch = Stretch { frames: &window, seek: self.seek, count, quiet: &quiet };
+        let (segments, moved) = self.session.window(transcriber, &stretch)?;
         let text = |segments: &[Segment]| segments.iter().map(|s| s.text.as_str()).collect::<String>();
         if !done {
             // Not for good: the next look begins at the same place, knowing what this one knew.

@@ -6,8 +6,10 @@
 mod decode;
 mod live;
 mod rules;
+mod spans;
 mod vad;
 mod vocabulary;
+mod voice;
 mod words;
 
 use crate::{Engine, Error, LoadOptions, Sequence};
@@ -15,12 +17,15 @@ use akunu_audio::{FRAME_RATE, Features};
 use akunu_formats::ModelFile;
 use decode::{Decoded, Prompted};
 use rules::Rules;
+use spans::{Spans, compression_ratio};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use vad::Detector;
 
 pub use live::Live;
 pub use vocabulary::{LANGUAGES, Vocabulary};
+pub use voice::{VoiceModel, Voices};
 
 /// What to write down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +35,28 @@ pub enum Task {
     Transcribe,
     /// What is said, in English.
     Translate,
+}
+
+/// What is done about silence before the model hears it.
+#[derive(Clone, Debug, Default)]
+pub enum Silence {
+    /// The model hears it, and may make something up.
+    Keep,
+    /// What is not loud enough is left out.
+    #[default]
+    ByEnergy,
+    /// What has no voice in it is left out, however loud it is.
+    ByVoice(VoiceModel),
+}
+
+impl Silence {
+    fn detector(&self) -> Option<Detector> {
+        match self {
+            Self::Keep => None,
+            Self::ByEnergy => Some(Detector::Energy),
+            Self::ByVoice(model) => Some(Detector::of(model)),
+        }
+    }
 }
 
 /// How tokens are chosen.
@@ -72,13 +99,12 @@ pub struct TranscribeOptions {
     pub decoding: Decoding,
     /// What was said before, or words to expect.
     pub prompt: Option<String>,
-    /// Whether a window knows the text of those before it.
+    /// Whether a window knows the text of those before it, back to a silence that was left out.
     pub condition: bool,
     pub timestamps: bool,
     /// When each word was said.
     pub words: bool,
-    /// Whether silence is left out before the model hears it.
-    pub skip_silence: bool,
+    pub silence: Silence,
 }
 
 impl Default for TranscribeOptions {
@@ -91,7 +117,7 @@ impl Default for TranscribeOptions {
             condition: true,
             timestamps: true,
             words: false,
-            skip_silence: true,
+            silence: Silence::default(),
         }
     }
 }
@@ -208,15 +234,23 @@ impl Transcriber {
         let total = features.frames();
         let mut session = Session::new(self, options)?;
         let mut transcript = Transcript::default();
+        let mut detector = options.silence.detector();
         let mut seek = 0;
         while seek < total {
             let (peak, mut count) = (features.peak(), most.min(total - seek));
-            let energies = features.energies(seek, count)?;
-            if options.skip_silence {
-                match vad::hear(energies, bands, peak, seek + count == total) {
+            let mut quiet = Vec::new();
+            let energies = features.energies(seek, count, &mut |samples| {
+                if let Some(detector) = &mut detector {
+                    detector.push(samples);
+                }
+            })?;
+            if let Some(detector) = &mut detector {
+                quiet = detector.quiet(seek, energies, bands, peak);
+                match vad::hear(&quiet, seek + count == total) {
                     vad::Heard::Speech(frames) => count = frames,
                     silent => {
                         seek += silent.left_out(count);
+                        session.forget();
                         if each(Event::Progress(seek.min(total))).is_break() {
                             break;
                         }
@@ -227,7 +261,8 @@ impl Transcriber {
             let energies = &energies[..energies.len().min(count * bands)];
             let frames = akunu_audio::window(energies, most * bands, peak);
             let knew = session.said.language.is_some();
-            let (segments, moved) = session.window(self, &frames, (seek, count))?;
+            quiet.truncate(count);
+            let (segments, moved) = session.window(self, &Stretch { frames: &frames, seek, count, quiet: &quiet })?;
             if !knew && each(Event::Language(session.language())).is_break() {
                 break;
             }
@@ -266,10 +301,22 @@ impl Transcriber {
     }
 }
 
+/// A window of a recording.
+struct Stretch<'a> {
+    /// As the model is given them; `count` from frame `seek` on are the recording's.
+    frames: &'a [f32],
+    seek: usize,
+    count: usize,
+    /// By frame of the recording, where it is known.
+    quiet: &'a [bool],
+}
+
 /// A transcription on its way.
 struct Session {
     options: TranscribeOptions,
     rules: Rules,
+    /// Tokens of the prompt.
+    prompt: Vec<u32>,
     said: Said,
 }
 
@@ -301,7 +348,7 @@ impl Session {
         if options.task == Task::Translate && !vocabulary.multilingual {
             return Err(Error::CannotTranslate);
         }
-        let previous = match &options.prompt {
+        let prompt = match &options.prompt {
             Some(text) => vocabulary.encode(&format!(" {}", text.trim())),
             None => Vec::new(),
         };
@@ -310,11 +357,19 @@ impl Session {
         let mut options = options.clone();
         options.decoding.beams = options.decoding.beams.clamp(1, MAX_CANDIDATES);
         options.decoding.best_of = options.decoding.best_of.clamp(1, MAX_CANDIDATES);
-        Ok(Self { options, rules, said: Said { language, previous, last_end: 0.0, random } })
+        let said = Said { language, previous: prompt.clone(), last_end: 0.0, random };
+        Ok(Self { options, rules, prompt, said })
     }
 
     fn language(&self) -> &str {
         self.said.language.as_deref().unwrap_or("")
+    }
+
+    /// Forgets all text but the prompt, after a silence that was left out. Texts of short stretches, each with times that
+    /// begin at zero, are not what a model was taught to go on from: with more and more of them before it, it says that a text
+    /// ends where somebody still speaks.
+    fn forget(&mut self) {
+        self.said.previous.clone_from(&self.prompt);
     }
 
     /// The tokens that say what to do.
@@ -333,21 +388,15 @@ impl Session {
         task
     }
 
-    /// Decodes the window of `frames`, of which `count` from frame `seek` on are the recording's: its segments, and how
-    /// many frames to move on.
-    fn window(
-        &mut self,
-        transcriber: &mut Transcriber,
-        frames: &[f32],
-        (seek, count): (usize, usize),
-    ) -> Result<(Vec<Segment>, usize), Error> {
+    /// Decodes a window: its segments, and how many frames to move on.
+    fn window(&mut self, transcriber: &mut Transcriber, stretch: &Stretch<'_>) -> Result<(Vec<Segment>, usize), Error> {
         let began = Instant::now();
         let mut heard = transcriber.engine.sequence();
-        transcriber.engine.hear(&mut heard, frames)?;
+        transcriber.engine.hear(&mut heard, stretch.frames)?;
         transcriber.took.windows += 1;
         transcriber.took.encoder += began.elapsed();
         let began = Instant::now();
-        let result = self.write(transcriber, &heard, (seek, count));
+        let result = self.write(transcriber, &heard, stretch);
         transcriber.took.decoder += began.elapsed();
         result
     }
@@ -357,7 +406,7 @@ impl Session {
         &mut self,
         transcriber: &mut Transcriber,
         heard: &Sequence,
-        (seek, count): (usize, usize),
+        &Stretch { seek, count, quiet, .. }: &Stretch<'_>,
     ) -> Result<(Vec<Segment>, usize), Error> {
         if self.said.language.is_none() {
             let found = transcriber.languages_of(heard)?;
@@ -374,7 +423,9 @@ impl Session {
             return Ok((Vec::new(), count));
         }
         let offset = seek as f64 / FRAME_RATE as f64;
-        let (spans, single_ending, mut moved) = spans(vocabulary, &decoded.tokens, count);
+        let mut spans = Spans::of(vocabulary, &decoded.tokens, count);
+        spans.hear_on(quiet);
+        let Spans { spans, is_last, mut moved } = spans;
         let mut segments: Vec<Segment> = spans
             .into_iter()
             .map(|(start, end, tokens)| Segment {
@@ -397,7 +448,7 @@ impl Session {
             words::time_words(engine, vocabulary, &window, &mut segments)?;
             let last = segments.iter().rev().find_map(|s| s.words.last().map(|w| w.end));
             if let Some(last) = last.filter(|end| *end > offset) {
-                if !single_ending {
+                if !is_last {
                     moved = Features::frame_at(last).saturating_sub(seek);
                 }
                 self.said.last_end = last;
@@ -437,54 +488,5 @@ impl Session {
             }
         }
         result.ok_or(Error::NoTemperature)
-    }
-}
-
-/// Cuts tokens at pairs of timestamps: (start, end, tokens) in seconds of the window, whether a timestamp alone ends it,
-/// and how many of the `count` frames are done.
-#[allow(clippy::type_complexity)]
-fn spans(vocabulary: &Vocabulary, tokens: &[u32], count: usize) -> (Vec<(f64, f64, Vec<u32>)>, bool, usize) {
-    let is_timestamp: Vec<bool> = tokens.iter().map(|t| vocabulary.is_timestamp(*t)).collect();
-    let step = |token: u32| token.saturating_sub(vocabulary.first_timestamp) as usize;
-    let seconds = |token: u32| step(token) as f64 / STEPS as f64;
-    let single_ending = matches!(is_timestamp[..], [.., false, true]);
-    let mut cuts: Vec<usize> = (1..tokens.len()).filter(|i| is_timestamp[i - 1] && is_timestamp[*i]).collect();
-    if cuts.is_empty() {
-        let last = tokens.iter().rev().find(|t| vocabulary.is_timestamp(**t)).map(|t| seconds(*t));
-        let end = last.filter(|s| *s > 0.0).unwrap_or(count as f64 / FRAME_RATE as f64);
-        return (vec![(0.0, end, tokens.to_vec())], single_ending, count);
-    }
-    if single_ending {
-        cuts.push(tokens.len());
-    }
-    let mut spans = Vec::new();
-    let mut from = 0;
-    for cut in cuts {
-        let part = &tokens[from..cut];
-        if let (Some(first), Some(last)) = (part.first(), part.last()) {
-            spans.push((seconds(*first), seconds(*last), part.to_vec()));
-        }
-        from = cut;
-    }
-    let moved = if single_ending { count } else { step(tokens[from - 1]) * FRAMES_PER_STEP };
-    (spans, single_ending, moved)
-}
-
-/// How well a text compresses: repetition does best.
-fn compression_ratio(text: &str) -> f32 {
-    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
-    let written = std::io::Write::write_all(&mut encoder, text.as_bytes()).and_then(|()| encoder.finish());
-    // Writing to memory does not fail.
-    text.len() as f32 / written.map_or(1, |bytes| bytes.len().max(1)) as f32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn repetition_compresses() {
-        assert!(compression_ratio("A man went to the shore and saw the ships.") < 1.2);
-        assert!(compression_ratio(&"and so on ".repeat(30)) > 2.4);
     }
 }

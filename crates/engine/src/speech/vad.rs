@@ -1,7 +1,9 @@
-//! Where somebody may be speaking, by energy alone: stretches of silence are not worth a model's time, and a model
-//! that hears nothing makes something up.
+//! Where somebody may be speaking, by energy or by a model of voices: stretches of silence are not worth a model's time,
+//! and a model that hears nothing makes something up.
 
-use akunu_audio::FRAME_RATE;
+use super::voice::{CHUNK, VoiceModel, Voices};
+use akunu_audio::{FRAME_RATE, HOP};
+use std::collections::VecDeque;
 
 /// Loudness below this (log10 of a frame's mean mel energy) is silence whatever else is there: some 80 dB below full scale.
 const SILENCE: f32 = -6.5;
@@ -13,6 +15,64 @@ const SHORTEST: usize = FRAME_RATE;
 const MARGIN: usize = FRAME_RATE / 5;
 /// A pause that ends a window: a model that hears a long one may pass over what follows it.
 const PAUSE: usize = 2 * FRAME_RATE;
+/// Sound after a text that says that it is the last, from which on that is not believed.
+const UNHEARD: usize = FRAME_RATE;
+/// Probabilities at which a voice begins and below which it ends: between them it goes on as it is.
+const VOICE: (f32, f32) = (0.5, 0.35);
+
+/// Tells speech from silence in a stream.
+pub enum Detector {
+    Energy,
+    Voices(Box<Voiced>),
+}
+
+/// Which chunks have a voice in them.
+pub struct Voiced {
+    voices: Voices,
+    speaking: bool,
+    chunks: VecDeque<bool>,
+    /// The first that is not forgotten.
+    first: usize,
+}
+
+impl Detector {
+    pub fn of(model: &VoiceModel) -> Self {
+        let voices = Voices::new(model);
+        Self::Voices(Box::new(Voiced { voices, speaking: false, chunks: VecDeque::new(), first: 0 }))
+    }
+
+    /// Takes the next samples.
+    pub fn push(&mut self, samples: &[f32]) {
+        let Self::Voices(voiced) = self else { return };
+        let Voiced { voices, speaking, chunks, .. } = &mut **voiced;
+        voices.push(samples, |probability| {
+            let least = if *speaking { VOICE.1 } else { VOICE.0 };
+            *speaking = probability >= least;
+            chunks.push_back(*speaking);
+        });
+    }
+
+    /// Whether nobody speaks, for the frames from `start` on, which are `energies` (`[frames][bands]`, log10). What lies
+    /// before them is not asked for again.
+    pub fn quiet(&mut self, start: usize, energies: &[f32], bands: usize, peak: f32) -> Vec<bool> {
+        let frames = energies.chunks(bands.max(1));
+        match self {
+            Self::Energy => {
+                let threshold = SILENCE.max(peak - BELOW_PEAK);
+                frames.map(|frame| loudness(frame) < threshold).collect()
+            }
+            Self::Voices(voiced) => {
+                let chunk = |frame: usize| frame * HOP / CHUNK;
+                let gone = chunk(start).saturating_sub(voiced.first).min(voiced.chunks.len());
+                voiced.chunks.drain(..gone);
+                voiced.first += gone;
+                // The last frames may be of a chunk that is not full yet.
+                let speaks = |frame| voiced.chunks.get(chunk(frame).saturating_sub(voiced.first));
+                (start..start + frames.len()).map(|frame| !speaks(frame).unwrap_or(&voiced.speaking)).collect()
+            }
+        }
+    }
+}
 
 /// The loudness of a frame of log10 energies.
 fn loudness(frame: &[f32]) -> f32 {
@@ -36,24 +96,26 @@ impl Heard {
     pub fn left_out(&self, count: usize) -> usize {
         if let Self::Silence(frames) = self { (*frames).max(1) } else { count }
     }
+
+    /// Whether speech follows a silence among `count` frames: then it is known how long it is.
+    pub fn is_over(&self, count: usize) -> bool {
+        matches!(self, Self::Silence(frames) if frames + MARGIN < count)
+    }
 }
 
-/// What `frames` (`[frames][bands]`, log10) begin with; `last`: none follow them.
-pub fn hear(frames: &[f32], bands: usize, peak: f32, last: bool) -> Heard {
-    let threshold = SILENCE.max(peak - BELOW_PEAK);
-    let frames = frames.chunks(bands.max(1));
-    let total = frames.len();
-    let is_quiet = |frame: &[f32]| loudness(frame) < threshold;
-    let quiet = frames.clone().take_while(|f| is_quiet(f)).count();
-    match quiet {
-        q if q == total && last => return Heard::Silence(q),
-        q if q >= SHORTEST => return Heard::Silence(q - MARGIN),
-        q if q == total => return Heard::Nothing,
+/// What frames begin with; `last`: none follow them.
+pub fn hear(quiet: &[bool], last: bool) -> Heard {
+    let total = quiet.len();
+    let silent = quiet.iter().take_while(|q| **q).count();
+    match silent {
+        n if n == total && last => return Heard::Silence(n),
+        n if n >= SHORTEST => return Heard::Silence(n - MARGIN),
+        n if n == total => return Heard::Nothing,
         _ => {}
     }
     let mut pause = 0;
-    for (at, frame) in frames.enumerate().skip(quiet) {
-        pause = if is_quiet(frame) { pause + 1 } else { 0 };
+    for (at, quiet) in quiet.iter().enumerate().skip(silent) {
+        pause = if *quiet { pause + 1 } else { 0 };
         if pause == PAUSE {
             return Heard::Speech(at + 1 - PAUSE + MARGIN);
         }
@@ -61,16 +123,35 @@ pub fn hear(frames: &[f32], bands: usize, peak: f32, last: bool) -> Heard {
     Heard::Speech(total)
 }
 
+/// Where somebody goes on speaking after a text that says that it is the last and ends about frame `end`: in the pause
+/// before it. Sound without a pause before it is what the text is of.
+pub fn goes_on(quiet: &[bool], end: usize) -> Option<usize> {
+    let mut pause = 0;
+    for at in end.saturating_sub(MARGIN)..quiet.len() {
+        if quiet[at] {
+            pause += 1;
+        } else if pause < MARGIN {
+            pause = 0;
+        } else {
+            let sound = quiet[at..].iter().filter(|q| !**q).count();
+            return (sound >= UNHEARD).then_some(at - MARGIN);
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn frames(levels: &[(f32, usize)]) -> Vec<f32> {
-        levels.iter().flat_map(|(level, n)| vec![*level; n * 4]).collect()
+    /// Loudness and frames of it.
+    fn quiet(levels: &[(f32, usize)], peak: f32) -> Vec<bool> {
+        let frames: Vec<f32> = levels.iter().flat_map(|(level, n)| vec![*level; n * 4]).collect();
+        Detector::Energy.quiet(0, &frames, 4, peak)
     }
 
     fn hear_all(levels: &[(f32, usize)], peak: f32) -> Heard {
-        hear(&frames(levels), 4, peak, true)
+        hear(&quiet(levels, peak), true)
     }
 
     #[test]
@@ -83,8 +164,16 @@ mod tests {
     fn nothing_but_silence_is_left_out_once_nothing_follows() {
         assert_eq!(hear_all(&[(-10.0, 30)], 1.0), Heard::Silence(30));
         assert_eq!(hear_all(&[(-7.0, 3000)], -7.0), Heard::Silence(3000));
-        assert_eq!(hear(&frames(&[(-10.0, 30)]), 4, 1.0, false), Heard::Nothing);
-        assert_eq!(hear(&frames(&[(-10.0, 3000)]), 4, 1.0, false), Heard::Silence(2980));
+        assert_eq!(hear(&[true; 30], false), Heard::Nothing);
+        assert_eq!(hear(&[true; 3000], false), Heard::Silence(2980));
+    }
+
+    #[test]
+    fn a_silence_is_over_where_speech_follows_it() {
+        assert!(hear(&quiet(&[(-10.0, 100), (0.0, 1)], 1.0), false).is_over(101));
+        assert!(!hear(&[true; 101], false).is_over(101));
+        assert!(!hear(&[true; 101], true).is_over(101));
+        assert!(!Heard::Nothing.is_over(50));
     }
 
     #[test]
@@ -97,5 +186,18 @@ mod tests {
     #[test]
     fn quiet_speech_beside_loud_speech_stays() {
         assert_eq!(hear_all(&[(-3.0, 500)], 1.5), Heard::Speech(500));
+    }
+
+    /// A sentence of 4 s, a pause of 1 s, a sentence of 3 s; the text says that it ends at a frame.
+    #[test]
+    fn a_sentence_after_the_last_text_is_heard_from_the_pause_before_it() {
+        let frames = quiet(&[(0.0, 400), (-10.0, 100), (0.0, 300)], 1.0);
+        for (end, wanted) in [(400, Some(480)), (390, Some(480)), (450, Some(480)), (500, Some(480)), (800, None)] {
+            assert_eq!(goes_on(&frames, end), wanted, "{end}");
+        }
+        // Too short, or all one sentence.
+        assert_eq!(goes_on(&quiet(&[(0.0, 400), (-10.0, 100), (0.0, 99)], 1.0), 400), None);
+        assert_eq!(goes_on(&quiet(&[(0.0, 800)], 1.0), 400), None);
+        assert_eq!(goes_on(&[], 400), None);
     }
 }
