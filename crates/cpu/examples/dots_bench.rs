@@ -6,7 +6,6 @@
 
 use akunu_cpu::kernels::matmul::dots::Dots;
 use akunu_cpu::kernels::matmul::table::{Act, DOTS, DotsRow};
-use akunu_cpu::level::Level;
 use akunu_dtype::{DType, Format};
 use akunu_plan::q8;
 use std::sync::Barrier;
@@ -35,7 +34,7 @@ fn main() {
     print("", PLACES.map(|_| "GB/s".to_owned()).into_iter().chain(ROWS.map(|_| "GOP/s".to_owned())));
     let reading = PLACES.map(|(threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
     print("reading alone", reading.map(figure));
-    for row in DOTS.iter().filter(|row| row.level <= Level::detect()) {
+    for row in DOTS.iter().filter(|row| row.level.checked().is_ok()) {
         let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
         // A kernel for every format is measured on those that have no other.
         let dtypes = match (row.dtype, row.act) {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 pub const LEVEL_VARIABLE: &str = "AKUNU_CPU";
 
 /// A set of instructions kernels are written for. A machine of one level has all lower ones of its
-/// architecture.
+/// architecture, but for AVX-VNNI, which not every machine with AVX-512 has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// What the compiler's target guarantees.
@@ -17,6 +17,8 @@ pub enum Level {
     I8mm,
     /// AVX2, FMA, F16C.
     Avx2,
+    /// AVX2 and the dot products of bytes in its registers.
+    AvxVnni,
     /// AVX-512 F, BW, VL, DQ and VNNI, and BMI2.
     Avx512,
     /// AVX-512, its conversion to bf16, and the AMX tiles, with the kernel's permission to use them.
@@ -35,7 +37,7 @@ pub enum LevelError {
 impl Level {
     /// Those of this architecture, lowest first.
     #[cfg(target_arch = "x86_64")]
-    pub const ALL: &[Level] = &[Level::Generic, Level::Avx2, Level::Avx512, Level::Amx];
+    pub const ALL: &[Level] = &[Level::Generic, Level::Avx2, Level::AvxVnni, Level::Avx512, Level::Amx];
     #[cfg(target_arch = "aarch64")]
     pub const ALL: &[Level] = &[Level::Generic, Level::Neon, Level::I8mm];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -47,6 +49,7 @@ impl Level {
             Level::Neon => "neon",
             Level::I8mm => "i8mm",
             Level::Avx2 => "avx2",
+            Level::AvxVnni => "avxvnni",
             Level::Avx512 => "avx512",
             Level::Amx => "amx",
         }
@@ -64,7 +67,12 @@ impl Level {
 
     /// Every level this machine has, lowest first.
     pub fn available() -> impl Iterator<Item = Level> {
-        Level::ALL.iter().copied().filter(|&l| l <= Level::detect())
+        Level::ALL.iter().copied().filter(|&l| Level::detect().has(l) || l == Level::AvxVnni && has_vnni())
+    }
+
+    /// Whether every machine of this level can run kernels of another.
+    pub fn has(self, other: Level) -> bool {
+        other <= self && (other != Level::AvxVnni || self == Level::AvxVnni)
     }
 
     /// Whether products of many rows are faster in bf16 than with int8 blocks.
@@ -112,9 +120,17 @@ fn find() -> Level {
         && has!("avx512vnni")
         && has!("bmi2"))
     {
-        return Level::Avx2;
+        return if has_vnni() { Level::AvxVnni } else { Level::Avx2 };
     }
     if has!("avx512bf16") && amx::usable() { Level::Amx } else { Level::Avx512 }
+}
+
+/// Whether the machine has AVX-VNNI, whatever else it has.
+fn has_vnni() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avxvnni");
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -211,6 +227,14 @@ mod tests {
     }
 
     #[test]
+    fn a_level_has_the_lower_ones_but_avx_512_not_avx_vnni() {
+        assert!(Level::Amx.has(Level::Avx512) && Level::Avx512.has(Level::Avx2) && Level::AvxVnni.has(Level::Avx2));
+        assert!(Level::AvxVnni.has(Level::AvxVnni) && Level::I8mm.has(Level::Neon));
+        assert!(!Level::Avx512.has(Level::AvxVnni) && !Level::Amx.has(Level::AvxVnni));
+        assert!(!Level::Avx2.has(Level::AvxVnni) && !Level::AvxVnni.has(Level::Avx512));
+    }
+
+    #[test]
     fn an_unknown_level_is_an_error_that_names_it() {
         let error = Level::parse("sse9").unwrap_err();
         assert!(error.to_string().contains("sse9"), "{error}");
@@ -218,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_level_above_the_machine_is_an_error() {
-        for &level in Level::ALL {
+        for &level in Level::ALL.iter().filter(|&&level| level != Level::AvxVnni) {
             assert_eq!(level.checked().is_ok(), level <= Level::detect());
         }
         let elsewhere = if cfg!(target_arch = "aarch64") { Level::Avx2 } else { Level::Neon };

@@ -50,7 +50,7 @@ impl KernelRow {
     /// Whether the row runs this record at this level.
     pub fn offers(&self, record: &Record, level: Level) -> bool {
         record.kind() == Some(self.op)
-            && self.level <= level
+            && level.has(self.level)
             && (self.serves)(record)
             && self.inner.as_ref().is_none_or(|inner| inner.serves(record))
     }

@@ -25,11 +25,11 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Whether to offer the product around dot products of this level: at their own and above, or at the highest that
-    /// products are written for.
+    /// Whether to offer the product around dot products of this level: where it is the highest that they have, and at
+    /// levels that have theirs.
     pub fn around(&self, dots: Level) -> bool {
-        let highest = PRODUCTS.iter().map(|p| p.level).max();
-        self.level >= highest.map_or(dots, |highest| dots.min(highest))
+        let highest = PRODUCTS.iter().map(|p| p.level).filter(|&level| dots.has(level)).max();
+        highest == Some(self.level) || self.level.has(dots)
     }
 
     fn of(row: &LeveledRow) -> Self {

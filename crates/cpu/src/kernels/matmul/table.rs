@@ -74,6 +74,16 @@ macro_rules! table {
                 avx2::q8::<avx2::$kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
+            row(None, Act::Q8, Level::AvxVnni, "dots_any_q8_avxvnni", avx2::q8_vnni::<avx2::Any>),
+            $(#[cfg(target_arch = "x86_64")]
+            row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::AvxVnni,
+                concat!("dots_", stringify!($dtype), "_q8_avxvnni"),
+                avx2::q8_vnni::<avx2::$kernel>,
+            ),)*
+            #[cfg(target_arch = "x86_64")]
             row(None, Act::F32, Level::Avx512, "dots_any_f32_avx512", avx512::f32_any),
             #[cfg(target_arch = "x86_64")]
             row(Some(DType::F32), Act::F32, Level::Avx512, "dots_F32_f32_avx512", avx512::f32),
@@ -261,6 +271,6 @@ pub fn find(dtype: DType, act: Act, level: Level) -> Option<&'static DotsRow> {
         return None;
     }
     DOTS.iter()
-        .filter(|r| !r.packed && r.act == act && r.level <= level && r.dtype.is_none_or(|d| d == dtype))
+        .filter(|r| !r.packed && r.act == act && level.has(r.level) && r.dtype.is_none_or(|d| d == dtype))
         .max_by_key(|r| (r.level, r.dtype.is_some()))
 }

@@ -52,9 +52,8 @@ macro_rules! blocks {
                         $integers(p[2], blocks),
                         $integers(p[3], blocks),
                     ];
-                    let scale = $scales(p, $bytes * (blocks - 1));
-                    let offset = if $offsets { f16s(p.map(|p| p.add(2)), $bytes * (blocks - 1)) } else { scale };
-                    Step { q, scale: [existing(scale, blocks); 2], offset: [existing(offset, blocks); 2] }
+                    let [scale, offset] = $scales(p, $bytes * (blocks - 1)).map(|v| [existing(v, blocks); 2]);
+                    Step { q, scale, offset }
                 }
             }
         }
@@ -133,23 +132,26 @@ pub(super) fn levels(codes: (__m256i, __m256i), table: &[i8; 16]) -> (__m256i, _
     (_mm256_shuffle_epi8(table, codes.0), _mm256_shuffle_epi8(table, codes.1))
 }
 
-/// The f16 of each row at its pointer and `stride` bytes on, in lanes `4 * block + row`.
+/// The two f16 of each row at its pointer and `stride` bytes on, in lanes `4 * block + row`: scale and offset, of which a format
+/// may have but the first.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn f16s(p: [*const u8; 4], stride: usize) -> __m256 {
-    // SAFETY: the caller's blocks begin with these numbers.
-    let word = |p: *const u8| i64::from(unsafe { p.cast::<u16>().read_unaligned() });
-    let four = |at: usize| {
-        let w = p.map(|p| word(p.wrapping_add(at)));
-        w[0] | w[1] << 16 | w[2] << 32 | w[3] << 48
-    };
-    _mm256_cvtph_ps(_mm_set_epi64x(four(stride), four(0)))
+unsafe fn f16s(p: [*const u8; 4], stride: usize) -> [__m256; 2] {
+    // SAFETY: the caller's blocks have four bytes and more.
+    let word = |r: usize, at: usize| unsafe { p[r].add(at).cast::<i32>().read_unaligned() };
+    let four = |at: usize| _mm_setr_epi32(word(0, at), word(1, at), word(2, at), word(3, at));
+    let (a, b) = (four(0), four(stride));
+    // Those of the first block are the even ones of eight, those of the second the odd ones.
+    let scale = _mm_blend_epi16::<0b1010_1010>(a, _mm_slli_epi32::<16>(b));
+    let offset = _mm_blend_epi16::<0b1010_1010>(_mm_srli_epi32::<16>(a), b);
+    let ordered = _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+    [scale, offset].map(|v| _mm256_cvtph_ps(_mm_shuffle_epi8(v, ordered)))
 }
 
 /// MXFP4's scales, `2^(e - 128)`, where the block's first byte is `e`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn exponents(p: [*const u8; 4], stride: usize) -> __m256 {
+unsafe fn exponents(p: [*const u8; 4], stride: usize) -> [__m256; 2] {
     // SAFETY: the caller's blocks begin with these numbers.
     let e = |r: usize, at: usize| i32::from(unsafe { p[r].add(at).read() });
     let e =
@@ -157,5 +159,5 @@ unsafe fn exponents(p: [*const u8; 4], stride: usize) -> __m256 {
     let normal = _mm256_slli_epi32::<23>(_mm256_sub_epi32(e, _mm256_set1_epi32(1)));
     let subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x0020_0000), e);
     let tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
-    _mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, tiny))
+    [_mm256_castsi256_ps(_mm256_blendv_epi8(normal, subnormal, tiny)); 2]
 }

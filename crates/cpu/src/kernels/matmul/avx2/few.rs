@@ -1,6 +1,6 @@
 //! Few activation rows: the weights are read once, unpacked in registers, and never stored.
 
-use super::{BLOCKS, FEW, Kind, STEP, STEPS, Step, UNIT, Weights, add_transposed, two};
+use super::{BLOCKS, FEW, Kind, STEP, STEPS, Step, UNIT, Weights, add_lanes, add_transposed, broadcast, dot};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
 use crate::simd;
 use std::arch::x86_64::*;
@@ -16,27 +16,27 @@ struct Acts {
 }
 
 /// # Safety
-/// As `Dots` promises, with `d.rows == 1`.
+/// As `Dots` promises, with `d.rows == 1`; the machine has AVX-VNNI if `VNNI`.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
+pub unsafe fn one<W: Weights, const VNNI: bool>(w: &W, d: &Dots) {
     // SAFETY: the same contract.
-    unsafe { walk::<W, 1>(w, d, 1) }
+    unsafe { walk::<W, VNNI, 1>(w, d, 1) }
 }
 
 /// # Safety
-/// As `Dots` promises, with `d.rows <= FEW`.
+/// As `Dots` promises, with `d.rows <= FEW`; the machine has AVX-VNNI if `VNNI`.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn few<W: Weights>(w: &W, d: &Dots) {
+pub unsafe fn few<W: Weights, const VNNI: bool>(w: &W, d: &Dots) {
     // SAFETY: the same contract.
-    unsafe { walk::<W, FEW>(w, d, d.rows) }
+    unsafe { walk::<W, VNNI, FEW>(w, d, d.rows) }
 }
 
 /// `rows` is at most `R`.
 ///
 /// # Safety
-/// The caller has the AVX2 level; as `Dots` promises.
+/// The caller has the AVX2 level, and AVX-VNNI if `VNNI`; as `Dots` promises.
 #[inline(always)]
-unsafe fn walk<W: Weights, const R: usize>(w: &W, d: &Dots, rows: usize) {
+unsafe fn walk<W: Weights, const VNNI: bool, const R: usize>(w: &W, d: &Dots, rows: usize) {
     let ahead = d.ahead();
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
@@ -49,17 +49,17 @@ unsafe fn walk<W: Weights, const R: usize>(w: &W, d: &Dots, rows: usize) {
             for k in (0..whole).step_by(UNIT) {
                 let head = w.head(&p, k, STEPS * BLOCKS);
                 prefetch::<W>(&p, k / UNIT, ahead);
-                add::<W>(d, sums, &w.step(&p, k, 0, BLOCKS, &head), k, 0, BLOCKS);
-                add::<W>(d, sums, &w.step(&p, k, 1, BLOCKS, &head), k, 1, BLOCKS);
-                add::<W>(d, sums, &w.step(&p, k, 2, BLOCKS, &head), k, 2, BLOCKS);
-                add::<W>(d, sums, &w.step(&p, k, 3, BLOCKS, &head), k, 3, BLOCKS);
+                add::<W, VNNI>(d, sums, &w.step(&p, k, 0, BLOCKS, &head), k, 0, BLOCKS);
+                add::<W, VNNI>(d, sums, &w.step(&p, k, 1, BLOCKS, &head), k, 1, BLOCKS);
+                add::<W, VNNI>(d, sums, &w.step(&p, k, 2, BLOCKS, &head), k, 2, BLOCKS);
+                add::<W, VNNI>(d, sums, &w.step(&p, k, 3, BLOCKS, &head), k, 3, BLOCKS);
             }
             if W::VALUES < UNIT {
                 let rest = (d.k - whole) / 32;
                 for i in 0..rest.div_ceil(BLOCKS) {
                     let head = w.head(&p, whole, rest);
                     let blocks = (rest - i * BLOCKS).min(BLOCKS);
-                    add::<W>(d, sums, &w.step(&p, whole, i, blocks, &head), whole, i, blocks);
+                    add::<W, VNNI>(d, sums, &w.step(&p, whole, i, blocks, &head), whole, i, blocks);
                 }
             }
             for (m, &sum) in sums.iter().enumerate() {
@@ -85,24 +85,44 @@ fn prefetch<W: Weights>(rows: &RowPtrs, unit: usize, ahead: usize) {
 /// Adds the products of step `i` of the unit at `k` to the sums of every activation row.
 ///
 /// # Safety
-/// The caller has the AVX2 level; the step's `blocks` blocks lie within the activation rows.
+/// The caller has the AVX2 level, and AVX-VNNI if `VNNI`; the step's `blocks` blocks lie within the activation rows.
 #[inline(always)]
-unsafe fn add<W: Weights>(d: &Dots, sums: &mut [[__m256; 2]], w: &Step, k: usize, i: usize, blocks: usize) {
+unsafe fn add<W: Weights, const VNNI: bool>(
+    d: &Dots,
+    sums: &mut [[__m256; 2]],
+    w: &Step,
+    k: usize,
+    i: usize,
+    blocks: usize,
+) {
     for (m, sum) in sums.iter_mut().enumerate() {
         let sum = &mut sum[i % 2];
         // SAFETY: the same contract.
         unsafe {
             let a = acts(d, m, k + i * STEP, blocks);
-            *sum = if W::WIDE { wide::<W>(*sum, w, &a) } else { narrow::<W>(*sum, w, &a) };
+            *sum = if W::WIDE { wide::<W, VNNI>(*sum, w, &a) } else { narrow::<W, VNNI>(*sum, w, &a) };
         }
     }
 }
 
+/// What the integers are larger by when they are multiplied.
+const fn bias<W: Weights, const VNNI: bool>() -> u8 {
+    match W::KIND {
+        Kind::Signed if VNNI => 128,
+        kind => kind.bias(),
+    }
+}
+
 /// Products of 32 pairs, added by fours.
+///
+/// # Safety
+/// The machine has AVX-VNNI if `VNNI`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn fours<W: Weights>(w: __m256i, a: __m256i) -> __m256i {
+unsafe fn fours<W: Weights, const VNNI: bool>(w: __m256i, a: __m256i) -> __m256i {
     let pairs = match W::KIND {
+        // SAFETY: the caller's promise.
+        _ if VNNI => return unsafe { dot(_mm256_setzero_si256(), unsigned::<W>(w), a) },
         Kind::Signed => _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)),
         Kind::Unsigned | Kind::Biased(_) => _mm256_maddubs_epi16(w, a),
     };
@@ -110,27 +130,64 @@ fn fours<W: Weights>(w: __m256i, a: __m256i) -> __m256i {
 }
 
 /// Products of two times 32 pairs, added by eights.
+///
+/// # Safety
+/// The machine has AVX-VNNI if `VNNI`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn eights<W: Weights>(w: (__m256i, __m256i), a: &Acts) -> __m256i {
-    if W::KIND == Kind::Signed {
-        return _mm256_add_epi32(fours::<W>(w.0, a.lo), fours::<W>(w.1, a.hi));
+unsafe fn eights<W: Weights, const VNNI: bool>(w: (__m256i, __m256i), a: &Acts) -> __m256i {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if VNNI {
+            return dot(fours::<W, VNNI>(w.0, a.lo), unsigned::<W>(w.1), a.hi);
+        }
+        if W::KIND == Kind::Signed {
+            return _mm256_add_epi32(fours::<W, VNNI>(w.0, a.lo), fours::<W, VNNI>(w.1, a.hi));
+        }
     }
     // Twice two products of 63 and 127 fit in 16 bits.
     let pairs = _mm256_add_epi16(_mm256_maddubs_epi16(w.0, a.lo), _mm256_maddubs_epi16(w.1, a.hi));
     _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
 }
 
-/// One scale per block.
+/// Integers of a step from 0: 128 is added to signed ones.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn wide<W: Weights>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
-    let mut v = add_transposed(w.q.map(|q| eights::<W>(q, a)));
-    if let Kind::Biased(bias) = W::KIND {
-        // What the bias adds is the same for every row.
-        let bias = _mm256_set1_epi8(bias as i8);
-        let more = eights::<W>((bias, bias), a);
-        v = _mm256_sub_epi32(v, add_transposed([more; ROWS]));
+fn unsigned<W: Weights>(w: __m256i) -> __m256i {
+    if W::KIND == Kind::Signed { _mm256_xor_si256(w, _mm256_set1_epi8(-128)) } else { w }
+}
+
+/// The sum of `bias` times the activations of each half of the registers, in its four lanes: what the bias adds is the same for
+/// every row.
+///
+/// # Safety
+/// The machine has AVX-VNNI if `VNNI`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn biases<const VNNI: bool, const N: usize>(bias: u8, a: [__m256i; N]) -> __m256i {
+    let bias = _mm256_set1_epi8(bias as i8);
+    let zero = _mm256_setzero_si256();
+    if VNNI {
+        // SAFETY: the caller's promise.
+        return add_lanes(a.into_iter().fold(zero, |sum, a| unsafe { dot(sum, bias, a) }));
+    }
+    let pairs = a.into_iter().fold(zero, |sum, a| _mm256_add_epi16(sum, _mm256_maddubs_epi16(bias, a)));
+    add_lanes(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+}
+
+/// One scale per block.
+///
+/// # Safety
+/// The machine has AVX-VNNI if `VNNI`.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn wide<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
+    // SAFETY: the caller's promise.
+    let mut v = add_transposed(w.q.map(|q| unsafe { eights::<W, VNNI>(q, a) }));
+    let bias = const { bias::<W, VNNI>() };
+    if bias != 0 {
+        // SAFETY: the caller's promise.
+        v = _mm256_sub_epi32(v, unsafe { biases::<VNNI, 2>(bias, [a.lo, a.hi]) });
     }
     let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(v), _mm256_mul_ps(w.scale[0], a.scale), sum);
     if !W::OFFSETS {
@@ -140,15 +197,22 @@ fn wide<W: Weights>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
 }
 
 /// One scale per half of a block.
+///
+/// # Safety
+/// The machine has AVX-VNNI if `VNNI`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn narrow<W: Weights>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
-    let mut lo = add_transposed(w.q.map(|q| fours::<W>(q.0, a.lo)));
-    let mut hi = add_transposed(w.q.map(|q| fours::<W>(q.1, a.hi)));
-    if let Kind::Biased(bias) = W::KIND {
-        let bias = _mm256_set1_epi8(bias as i8);
-        lo = _mm256_sub_epi32(lo, add_transposed([fours::<W>(bias, a.lo); ROWS]));
-        hi = _mm256_sub_epi32(hi, add_transposed([fours::<W>(bias, a.hi); ROWS]));
+unsafe fn narrow<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
+    // SAFETY: the caller's promise.
+    let mut lo = add_transposed(w.q.map(|q| unsafe { fours::<W, VNNI>(q.0, a.lo) }));
+    // SAFETY: the caller's promise.
+    let mut hi = add_transposed(w.q.map(|q| unsafe { fours::<W, VNNI>(q.1, a.hi) }));
+    let bias = const { bias::<W, VNNI>() };
+    if bias != 0 {
+        // SAFETY: the caller's promise.
+        let more = unsafe { [a.lo, a.hi].map(|a| biases::<VNNI, 1>(bias, [a])) };
+        lo = _mm256_sub_epi32(lo, more[0]);
+        hi = _mm256_sub_epi32(hi, more[1]);
     }
     let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(lo), _mm256_mul_ps(w.scale[0], a.scale), sum);
     let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(hi), _mm256_mul_ps(w.scale[1], a.scale), sum);
@@ -171,15 +235,22 @@ unsafe fn acts(d: &Dots, m: usize, k: usize, blocks: usize) -> Acts {
         let (q, scales, sums) = q8_row(d, m);
         let (scales, sums) = (scales.add(k / 32), sums.add(k / 16));
         let first = _mm256_loadu_si256(q.add(k).cast());
-        let (second, scale, [a, b]) = match blocks {
-            BLOCKS => (_mm256_loadu_si256(q.add(k + 32).cast()), *scales.add(1), [*sums.add(2), *sums.add(3)]),
-            _ => (_mm256_setzero_si256(), 0.0, [0.0; 2]),
+        let (second, scale, sum) = if blocks == BLOCKS {
+            let scale = _mm256_set1_epi64x(scales.cast::<i64>().read_unaligned());
+            (_mm256_loadu_si256(q.add(k + 32).cast()), scale, broadcast(sums.cast()))
+        } else {
+            // The existing block's, and zeros.
+            let scale = _mm256_set1_epi64x(scales.cast::<u32>().read().into());
+            let sum = _mm256_set1_epi64x(sums.cast::<i64>().read_unaligned());
+            (_mm256_setzero_si256(), scale, _mm256_blend_epi32::<0b1100_1100>(sum, _mm256_setzero_si256()))
         };
+        // One lane of the first half in all of it, and one of the second.
+        let lanes = |v, a, b| _mm256_permutevar_ps(_mm256_castsi256_ps(v), _mm256_setr_epi32(a, a, a, a, b, b, b, b));
         Acts {
             lo: _mm256_permute2x128_si256::<0x20>(first, second),
             hi: _mm256_permute2x128_si256::<0x31>(first, second),
-            scale: two(*scales, scale),
-            sums: [two(*sums, a), two(*sums.add(1), b)],
+            scale: lanes(scale, 0, 1),
+            sums: [lanes(sum, 0, 2), lanes(sum, 1, 3)],
         }
     }
 }

@@ -7,7 +7,8 @@
 //!
 //! Products come from `vpmaddubsw`, unsigned times signed bytes added in pairs to 16 bits. Integers
 //! of up to six bits are kept unsigned and cannot overflow that; those of eight bits are signed, and
-//! give their sign to the activation.
+//! give their sign to the activation. Where the machine has it, `vpdpbusd` multiplies the same and adds
+//! by fours to 32 bits: nothing overflows, and integers of eight bits are biased like others.
 
 mod any;
 mod blocks;
@@ -27,6 +28,7 @@ pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};
 use akunu_plan::q8;
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// Values of a step.
@@ -112,14 +114,32 @@ pub trait Weights {
 /// As [`Dots`] promises; the machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub unsafe fn q8<W: Weights>(d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe { all_rows::<W, false>(d) }
+}
+
+/// The kernel of a format, for machines that add products of bytes to 32 bits.
+///
+/// # Safety
+/// As [`Dots`] promises; the machine has AVX2, FMA, F16C and AVX-VNNI.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn q8_vnni<W: Weights>(d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe { all_rows::<W, true>(d) }
+}
+
+/// # Safety
+/// As [`q8`], and as [`q8_vnni`] if `VNNI`.
+#[inline(always)]
+unsafe fn all_rows<W: Weights, const VNNI: bool>(d: &Dots) {
     let Some(w) = W::of(d) else { return };
     // SAFETY: the same contract.
     unsafe {
         match d.rows {
             0 => {}
-            1 => few::one(&w, d),
-            2..=FEW => few::few(&w, d),
-            _ => panel::panel(&w, d),
+            1 => few::one::<W, VNNI>(&w, d),
+            2..=FEW => few::few::<W, VNNI>(&w, d),
+            _ => panel::panel::<W, VNNI>(&w, d),
         }
     }
 }
@@ -164,18 +184,33 @@ pub fn nibbles(z: __m256i) -> (__m256i, __m256i) {
     (_mm256_and_si256(z, mask), _mm256_and_si256(_mm256_srli_epi16::<4>(z), mask))
 }
 
-/// One number in the lanes of the first block, another in those of the second.
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-pub fn two(a: f32, b: f32) -> __m256 {
-    _mm256_insertf128_ps::<1>(_mm256_castps128_ps256(_mm_set1_ps(a)), _mm_set1_ps(b))
-}
-
 /// `v`, with 0 in the lanes of a second block that does not exist.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 pub fn existing(v: __m256, blocks: usize) -> __m256 {
     if blocks == BLOCKS { v } else { _mm256_blend_ps::<0xf0>(v, _mm256_setzero_ps()) }
+}
+
+/// Adds the products of 32 pairs of unsigned and signed bytes, by fours. It is assembly, because the intrinsic could only be
+/// inlined into functions that exist for AVX-VNNI alone.
+///
+/// # Safety
+/// The machine has AVX-VNNI.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn dot(sum: __m256i, unsigned: __m256i, signed: __m256i) -> __m256i {
+    let mut sum = sum;
+    // SAFETY: the caller has the instruction; registers only.
+    unsafe {
+        asm!(
+            "{{vex}} vpdpbusd {sum}, {unsigned}, {signed}",
+            sum = inout(ymm_reg) sum,
+            unsigned = in(ymm_reg) unsigned,
+            signed = in(ymm_reg) signed,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
 }
 
 /// Adds up each half's four lanes of four registers: lane `4 * half + row`.
@@ -185,6 +220,14 @@ fn add_transposed(v: [__m256i; ROWS]) -> __m256i {
     let pairs = |a, b| _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
     let (a, b) = (pairs(v[0], v[1]), pairs(v[2], v[3]));
     _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b))
+}
+
+/// The sum of each half's four lanes, in all of them.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn add_lanes(v: __m256i) -> __m256i {
+    let pairs = _mm256_add_epi32(v, _mm256_shuffle_epi32::<0b01_00_11_10>(v));
+    _mm256_add_epi32(pairs, _mm256_shuffle_epi32::<0b10_11_00_01>(pairs))
 }
 
 /// Transposes the 4×4 32-bit lanes of both halves.
