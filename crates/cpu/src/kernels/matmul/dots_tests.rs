@@ -116,6 +116,11 @@ fn find_prefers_the_level_and_then_the_format() {
             assert_eq!(find(f.dtype, Act::Q8, level).is_some(), f.dtype.is_quantized(), "{}", f.name);
         }
     }
+    // Not every machine with AVX-512 has AVX-VNNI.
+    for row in DOTS.iter().filter(|row| row.level == Level::AvxVnni) {
+        let instead = |r: &DotsRow| r.level == Level::Avx512 && (r.dtype, r.act) == (row.dtype, row.act);
+        assert!(DOTS.iter().any(instead), "{}", row.name);
+    }
     let row = find(DType::Q4_0, Act::Q8, Level::Generic).unwrap();
     assert_eq!((row.dtype, row.level), (Some(DType::Q4_0), Level::Generic));
     let row = find(DType::TQ1_0, Act::Q8, Level::Generic).unwrap();

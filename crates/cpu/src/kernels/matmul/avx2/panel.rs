@@ -270,8 +270,8 @@ unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFS
             let (_, scales, sums) = q8_row(d, m0 + m + i);
             side[i] = (scales.add(k / 32), sums.add(k / 16));
         }
-        // The compiler would unroll what it can count, reorder the additions, and run out of registers.
-        let length = if RUN > 2 { std::hint::black_box(RUN) } else { RUN };
+        // Two pieces at a time: the compiler would unroll all that it can count, reorder the additions, and run out of registers.
+        let twos = if RUN > 2 { std::hint::black_box(RUN / 2) } else { 1 };
         for chain in 0..CHAINS.min(blocks) {
             let at = (&raw mut (*s).sum).cast::<f32>().add((m * CHAINS + chain) * COLS + n);
             let mut sum = [[_mm256_setzero_ps(); WIDTH]; M];
@@ -292,18 +292,22 @@ unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFS
                     let first = self::quads(WAY) * b + quads * t;
                     for run in 0..quads / RUN {
                         let mut pairs = [[_mm256_setzero_si256(); WIDTH]; M];
-                        for q in 0..length {
-                            let q = first + run * RUN + q;
-                            let w = [_mm256_load_si256(w.add(WIDTH * q)), _mm256_load_si256(w.add(WIDTH * q + 1))];
-                            for i in 0..M {
-                                let a = _mm256_set1_epi32(*x[i].add(q));
-                                for j in 0..WIDTH {
-                                    let (v, pairs) = (&mut v[i][j], &mut pairs[i][j]);
-                                    match WAY {
-                                        UNSIGNED => *pairs = _mm256_add_epi16(*pairs, _mm256_maddubs_epi16(w[j], a)),
-                                        BIASED => *pairs = _mm256_add_epi16(*pairs, _mm256_maddubs_epi16(a, w[j])),
-                                        WORDS => *v = _mm256_add_epi32(*v, _mm256_madd_epi16(w[j], a)),
-                                        _ => *v = dot(*v, a, w[j]),
+                        for two in 0..twos {
+                            for q in 0..2 {
+                                let q = first + run * RUN + 2 * two + q;
+                                let w = [_mm256_load_si256(w.add(WIDTH * q)), _mm256_load_si256(w.add(WIDTH * q + 1))];
+                                for i in 0..M {
+                                    let a = _mm256_set1_epi32(*x[i].add(q));
+                                    for j in 0..WIDTH {
+                                        let (v, pairs) = (&mut v[i][j], &mut pairs[i][j]);
+                                        match WAY {
+                                            UNSIGNED => {
+                                                *pairs = _mm256_add_epi16(*pairs, _mm256_maddubs_epi16(w[j], a))
+                                            }
+                                            BIASED => *pairs = _mm256_add_epi16(*pairs, _mm256_maddubs_epi16(a, w[j])),
+                                            WORDS => *v = _mm256_add_epi32(*v, _mm256_madd_epi16(w[j], a)),
+                                            _ => *v = dot(*v, a, w[j]),
+                                        }
                                     }
                                 }
                             }
