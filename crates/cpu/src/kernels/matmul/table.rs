@@ -260,7 +260,7 @@ const fn packed(dtype: Option<DType>, act: Act, level: Level, name: &'static str
 
 /// Whether weights of a format are packed at a level: there is a kernel for them.
 pub fn packs(dtype: DType, level: Level) -> bool {
-    DOTS.iter().any(|r| r.packed && r.level <= level && r.dtype == Some(dtype))
+    DOTS.iter().any(|r| r.packed && level.has(r.level) && r.dtype == Some(dtype))
 }
 
 /// The kernel for a format on a machine of `level`: the highest level first, and there the
