@@ -145,7 +145,8 @@ pub fn table() -> &'static [KernelRow] {
             &[activation::GATED],
             &[common::ADD, common::GATHER_ROWS, common::MEAN_ROWS],
             &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY, kv_cache::HEAD],
-            &[attention::F32, attention::F16, attention::Q8_0, attention::ANY],
+            &[attention::F32, attention::F16_32, attention::F16_64, attention::F16_128, attention::F16],
+            &[attention::Q8_0, attention::ANY],
             #[cfg(target_arch = "x86_64")]
             &[attention::tiled::TILED],
             &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],

@@ -171,12 +171,28 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn sum4(self, a: [V; 4]) -> [f32; 4] {
         has!({
-            let ab = _mm256_hadd_ps(a[0], a[1]);
-            let cd = _mm256_hadd_ps(a[2], a[3]);
-            let abcd = _mm256_hadd_ps(ab, cd);
+            let abcd = self.part_sums(a);
             let sums = _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps::<1>(abcd));
             std::mem::transmute::<__m128, [f32; 4]>(sums)
         })
+    }
+
+    /// Sums of all four in both halves.
+    #[inline(always)]
+    fn part_sums(self, a: [V; 4]) -> V {
+        has!(_mm256_hadd_ps(_mm256_hadd_ps(a[0], a[1]), _mm256_hadd_ps(a[2], a[3])))
+    }
+
+    #[inline(always)]
+    unsafe fn store_sums(self, to: *mut f32, parts: [V; 4]) {
+        for (i, two) in parts.as_chunks::<2>().0.iter().enumerate() {
+            // SAFETY: AVX2 is there, see `has`; the caller promises 16 writable values.
+            unsafe {
+                let low = _mm256_permute2f128_ps::<0x20>(two[0], two[1]);
+                let high = _mm256_permute2f128_ps::<0x31>(two[0], two[1]);
+                _mm256_storeu_ps(to.add(8 * i), _mm256_add_ps(low, high));
+            }
+        }
     }
 
     #[inline(always)]

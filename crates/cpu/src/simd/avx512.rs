@@ -150,14 +150,36 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn sum4(self, a: [V; 4]) -> [f32; 4] {
         has!({
-            let pairs = |a, b| _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
-            let (ab, cd) = (pairs(a[0], a[1]), pairs(a[2], a[3]));
-            let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
-            // Sums of all four in every quarter.
-            let abcd = self.halves(_mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high)));
+            let abcd = self.halves(self.part_sums(a));
             let sums = _mm_add_ps(_mm256_castps256_ps128(abcd), _mm256_extractf128_ps::<1>(abcd));
             std::mem::transmute::<__m128, [f32; 4]>(sums)
         })
+    }
+
+    /// Sums of all four in every quarter.
+    #[inline(always)]
+    fn part_sums(self, a: [V; 4]) -> V {
+        has!({
+            let pairs = |a, b| _mm512_castps_pd(_mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b)));
+            let (ab, cd) = (pairs(a[0], a[1]), pairs(a[2], a[3]));
+            let (low, high) = (_mm512_unpacklo_pd(ab, cd), _mm512_unpackhi_pd(ab, cd));
+            _mm512_add_ps(_mm512_castpd_ps(low), _mm512_castpd_ps(high))
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn store_sums(self, to: *mut f32, [a, b, c, d]: [V; 4]) {
+        // SAFETY: AVX-512 is there, see `has`; the caller promises 16 writable values.
+        unsafe {
+            // First and third quarters, second and fourth; then the two.
+            let halves = |a, b| {
+                let (low, high) = (_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
+                _mm512_add_ps(low, high)
+            };
+            let (ab, cd) = (halves(a, b), halves(c, d));
+            let (low, high) = (_mm512_shuffle_f32x4::<0x88>(ab, cd), _mm512_shuffle_f32x4::<0xdd>(ab, cd));
+            _mm512_storeu_ps(to, _mm512_add_ps(low, high));
+        }
     }
 
     #[inline(always)]
@@ -186,8 +208,9 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn load_f16(self, from: *const u8) -> V {
-        // SAFETY: the caller promises 32 readable bytes.
-        unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(from.cast())) }
+        // SAFETY: the caller promises 32 readable bytes. Exceptions as they are set: only then the load is part of the
+        // conversion, which saves half of its work.
+        unsafe { _mm512_cvt_roundph_ps::<_MM_FROUND_CUR_DIRECTION>(_mm256_loadu_si256(from.cast())) }
     }
 
     #[inline(always)]

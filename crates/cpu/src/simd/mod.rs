@@ -89,6 +89,23 @@ pub trait Simd: Copy {
     fn largest(self, a: Self::V) -> f32;
     /// Sums of the lanes of four vectors.
     fn sum4(self, a: [Self::V; 4]) -> [f32; 4];
+    /// The sums of the lanes of four vectors, begun; [`Self::store_sums`] ends them as [`Self::sum4`] would.
+    #[inline(always)]
+    fn part_sums(self, a: [Self::V; 4]) -> Self::V {
+        let sums = self.sum4(a);
+        // SAFETY: there are four.
+        unsafe { self.load_first(sums.as_ptr(), 4) }
+    }
+    /// Sixteen sums, of four times four vectors.
+    /// # Safety
+    /// 16 values are writable at `to`.
+    #[inline(always)]
+    unsafe fn store_sums(self, to: *mut f32, parts: [Self::V; 4]) {
+        for (i, part) in parts.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { self.store_first(to.add(4 * i), part, 4) }
+        }
+    }
 
     /// # Safety
     /// `LANES` values are readable at `from`; no alignment is asked for.

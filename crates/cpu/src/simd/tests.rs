@@ -122,6 +122,15 @@ fn sums_and_maxima_agree_with_scalars() {
         let v: [S::V; 4] = std::array::from_fn(|i| unsafe { s.load(x.as_ptr().add(i * S::LANES)) });
         let want: Vec<f32> = x.chunks(S::LANES).map(|c| c.iter().sum()).collect();
         assert_eq!(s.sum4(v).to_vec(), want, "{level}");
+        // Values of which every order of addition gives another sum: the order is that of `sum4`.
+        let rough: Vec<f32> = (0..16 * S::LANES).map(|i| 1.0 / (1.0 + ((i * 7919) % 101) as f32)).collect();
+        // SAFETY: every load lies inside `rough`, and there is room for 16 sums.
+        unsafe {
+            let four = |i: usize| std::array::from_fn(|j| s.load(rough.as_ptr().add((4 * i + j) * S::LANES)));
+            let mut sums = [0.0; 16];
+            s.store_sums(sums.as_mut_ptr(), [0, 1, 2, 3].map(|i| s.part_sums(four(i))));
+            assert_eq!(sums.as_chunks::<4>().0, [0, 1, 2, 3].map(|i| s.sum4(four(i))), "{level}");
+        }
         for (i, &v) in v.iter().enumerate() {
             assert_eq!(s.sum(v), want[i], "{level}");
             let most = x[i * S::LANES..][..S::LANES].iter().fold(f32::MIN, |a, &b| a.max(b));

@@ -1,11 +1,23 @@
 //! How keys and values are read, and what is asked for ahead of reading.
 
 use crate::simd::{Simd, prefetch};
+use akunu_plan::steps::KV_BLOCK;
+use std::ops::Range;
+
+/// Places that are scored before they are weighed, in whole blocks and counted from a text's first: one maximum and one sum
+/// for most texts, and scores that stay in the first-level cache.
+pub(super) const SPAN: usize = SPAN_BLOCKS * KV_BLOCK;
+pub(super) const SPAN_BLOCKS: usize = 4;
 
 /// How keys and values are read.
 pub(super) trait Keys {
     /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
     const DIRECT: bool;
+    /// A row's values and bytes, where they are known beforehand: loops over them are unrolled then.
+    #[inline(always)]
+    fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
+        (width, row_bytes)
+    }
     /// Values `at..at + LANES` of a row.
     ///
     /// # Safety
@@ -15,8 +27,8 @@ pub(super) trait Keys {
 
 /// f32 rows.
 pub(super) struct Single;
-/// f16 rows.
-pub(super) struct Half;
+/// f16 rows of `WIDTH` values, or of any number where that is 0.
+pub(super) struct Half<const WIDTH: usize>;
 /// Q8_0 rows: blocks of an f16 scale and 32 int8 values.
 pub(super) struct Blocks8;
 /// Any format and any head size: blocks are decoded to f32 rows first.
@@ -31,8 +43,12 @@ impl Keys for Single {
     }
 }
 
-impl Keys for Half {
+impl<const WIDTH: usize> Keys for Half<WIDTH> {
     const DIRECT: bool = true;
+    #[inline(always)]
+    fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
+        if WIDTH > 0 { (WIDTH, 2 * WIDTH) } else { (width, row_bytes) }
+    }
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
         // SAFETY: the caller's promise.
@@ -61,6 +77,22 @@ impl Keys for Decoded {
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
         // SAFETY: the caller's promise.
         unsafe { s.load(row.cast::<f32>().add(at)) }
+    }
+}
+
+/// One head's keys and values in one block, and the positions of it that are seen: those outside may never have been written.
+#[derive(Clone)]
+pub(super) struct Block {
+    pub keys: *const u8,
+    pub values: *const u8,
+    pub seen: Range<usize>,
+}
+
+impl Block {
+    pub const NONE: Block = Block { keys: std::ptr::null(), values: std::ptr::null(), seen: 0..0 };
+
+    pub fn ahead(&self, rows: *const u8, row_bytes: usize) -> Ahead {
+        Ahead { at: rows.wrapping_add(self.seen.start * row_bytes), bytes: self.seen.len() * row_bytes }
     }
 }
 

@@ -1,11 +1,12 @@
-//! Attention over the KV cache, or over the step's own keys and values: online softmax, block after block.
+//! Attention over the KV cache, or over the step's own keys and values: online softmax, span after span.
 //!
 //! A unit of work is a tile of queries that see the same keys: some rows of one sequence times
-//! some heads of one KV head. For every block of 64 positions the tile's scores, weights and
-//! weighted values are computed while the block is in cache, so its bytes are read once per tile.
+//! some heads of one KV head. For every span of 256 positions the tile's scores are computed, then their weights,
+//! then the weighted values, so that keys and values are read once per tile.
 
 mod found;
 mod keys;
+mod scores;
 #[cfg(target_arch = "x86_64")]
 mod softmax;
 mod tile;
@@ -17,14 +18,14 @@ use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
-use crate::simd::Simd;
+use crate::simd::{Simd, prefetch};
 use akunu_dtype::DType;
 use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
 use akunu_plan::tiles;
 use found::Found;
-use keys::{Ahead, Blocks8, Decoded, Half, Keys, Single};
+use keys::{Block, Blocks8, Decoded, Half, Keys, SPAN, SPAN_BLOCKS, Single};
 use std::ops::Range;
 use tile::{TILE, Tile};
 
@@ -35,7 +36,13 @@ pub(super) static F32: &[LeveledRow] =
 // Where a conversion is more than an instruction, decoding a block once for a tile is faster than
 // converting it again for every few queries: at the generic level these formats go to `ANY`.
 pub(super) static F16: &[LeveledRow] =
-    above_generic(levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half>));
+    above_generic(levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half<0>>));
+pub(super) static F16_32: &[LeveledRow] =
+    above_generic(levels!("attention_kv_f16_32", OpKind::Attention, |r| serves_wide(r, 32), body::<_, Half<32>>));
+pub(super) static F16_64: &[LeveledRow] =
+    above_generic(levels!("attention_kv_f16_64", OpKind::Attention, |r| serves_wide(r, 64), body::<_, Half<64>>));
+pub(super) static F16_128: &[LeveledRow] =
+    above_generic(levels!("attention_kv_f16_128", OpKind::Attention, |r| serves_wide(r, 128), body::<_, Half<128>>));
 pub(super) static Q8_0: &[LeveledRow] =
     above_generic(levels!("attention_kv_q8_0", OpKind::Attention, |r| serves(r, DType::Q8_0), body::<_, Blocks8>));
 
@@ -59,6 +66,12 @@ fn serves_any(record: &Record) -> bool {
 fn serves(record: &Record, dtype: DType) -> bool {
     let p = record.params::<AttentionParams>();
     serves_any(record) && p.kv.dtype == u32::from(dtype.index()) && (p.head_dim as usize).is_multiple_of(WIDEST)
+}
+
+/// Rows of so many f16 values, one after the other.
+fn serves_wide(record: &Record, width: u32) -> bool {
+    let p = record.params::<AttentionParams>();
+    serves(record, DType::F16) && p.head_dim == width && p.kv.row_bytes == 2 * width
 }
 
 /// How the rows and heads of a record are cut into units.
@@ -158,14 +171,18 @@ unsafe fn units<S: Simd, K: Keys>(
 ) {
     let p = record.params::<AttentionParams>();
     let cut = Cut::new(p, all.len(), if any_long { 1 } else { lane.count });
-    let kv_heads = p.kv_heads as usize;
     let group = (p.heads / p.kv_heads) as usize;
-    let units = cut.row_tiles * kv_heads * cut.head_tiles;
+    // Workers that have whole KV heads wrote them, and have them in their caches.
+    let whole = !any_long && (p.kv_heads as usize).is_multiple_of(lane.count);
+    let kv_heads = if whole { lane.share(p.kv_heads as usize, 1) } else { 0..p.kv_heads as usize };
+    let units = cut.row_tiles * kv_heads.len() * cut.head_tiles;
     let split = |unit: usize| {
-        let (row_tile, rest) = (unit / (kv_heads * cut.head_tiles), unit % (kv_heads * cut.head_tiles));
-        (all.start + row_tile * cut.tile_rows, rest / cut.head_tiles, rest % cut.head_tiles)
+        let (row_tile, rest) = (unit / (kv_heads.len() * cut.head_tiles), unit % (kv_heads.len() * cut.head_tiles));
+        (all.start + row_tile * cut.tile_rows, kv_heads.start + rest / cut.head_tiles, rest % cut.head_tiles)
     };
-    let (first, step) = if any_long { (0, 1) } else { (lane.index, lane.count) };
+    let (first, step) = if any_long || whole { (0, 1) } else { (lane.index, lane.count) };
+    // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`).
+    let mut tile = unsafe { Tile::new(context.scratch(lane.index), p.head_dim as usize) };
     for unit in (first..units).step_by(step) {
         let (mut row, kv_head, head_tile) = split(unit);
         let first = kv_head * group + head_tile * cut.tile_heads;
@@ -178,14 +195,14 @@ unsafe fn units<S: Simd, K: Keys>(
                 rows += 1;
             }
             let next = match (row + rows < end, split(unit + step)) {
-                (true, _) => first_keys(record, context, row + rows, kv_head),
-                (_, (row, kv_head, _)) if unit + step < units => first_keys(record, context, row, kv_head),
-                _ => Ahead::NOTHING,
+                (true, _) => first_read(record, context, row + rows, kv_head),
+                (_, (row, kv_head, _)) if unit + step < units => first_read(record, context, row, kv_head),
+                _ => [Block::NONE; SPAN_BLOCKS],
             };
-            let mine = unit % lane.count == lane.index;
-            let tile = Part { rows: row..row + rows, first, heads, kv_head, mine, from: all.start };
+            let mine = whole || unit % lane.count == lane.index;
+            let part = Part { rows: row..row + rows, first, heads, kv_head, mine, from: all.start };
             // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
-            unsafe { attend::<S, K>(s, record, context, lane, tile, next) }
+            unsafe { attend::<S, K>(s, record, context, lane, &mut tile, part, next) }
             row += rows;
         }
     }
@@ -215,25 +232,45 @@ fn see_alike(record: &Record, context: &Context<'_>, a: usize, b: usize) -> bool
     a.length == b.length && first(a.sequence).is_some_and(|block| first(b.sequence) == Some(block))
 }
 
-/// The keys that a row meets first.
-fn first_keys(record: &Record, context: &Context<'_>, row: usize, kv_head: usize) -> Ahead {
-    let vars = context.row_vars(row);
-    keys_ahead(record, context, vars.sequence, sees(record.params::<AttentionParams>(), vars), kv_head)
+/// The keys and values that a row meets first; its queries are asked for at once.
+fn first_read(record: &Record, context: &Context<'_>, row: usize, kv_head: usize) -> [Block; SPAN_BLOCKS] {
+    let p = record.params::<AttentionParams>();
+    let bytes = (p.heads / p.kv_heads * p.head_dim) as usize * 4;
+    let queries = context.row(record, attention::Q, row).wrapping_add(kv_head * bytes);
+    (0..bytes).step_by(64).for_each(|at| prefetch(queries.wrapping_add(at)));
+    blocks(record, context, row, kv_head, sees(p, context.row_vars(row)))
 }
 
-/// The keys in the first block of some places.
-fn keys_ahead(record: &Record, context: &Context<'_>, sequence: u32, places: Range<usize>, kv_head: usize) -> Ahead {
+/// A head's keys and values for the first of some places of a row's text, up to the end of a span.
+fn blocks(
+    record: &Record,
+    context: &Context<'_>,
+    row: usize,
+    kv_head: usize,
+    places: Range<usize>,
+) -> [Block; SPAN_BLOCKS] {
     let p = record.params::<AttentionParams>();
-    if record.args[attention::KV].is_none() {
-        return Ahead::NOTHING;
+    let vars = context.row_vars(row);
+    let head = kv_head * p.kv.head_bytes as usize;
+    let mut blocks = [Block::NONE; SPAN_BLOCKS];
+    for (i, block) in blocks.iter_mut().enumerate() {
+        let index = places.start / SPAN * SPAN_BLOCKS + i;
+        let seen = places.start.max(index * KV_BLOCK)..places.end.min((index + 1) * KV_BLOCK);
+        if seen.is_empty() {
+            continue;
+        }
+        let (keys, values) = if record.args[attention::KV].is_none() {
+            let first = row - vars.position as usize + index * KV_BLOCK;
+            (context.row(record, attention::K, first), context.row(record, attention::V, first))
+        } else {
+            let kv = context.operand(record, attention::KV);
+            let Some(at) = context.kv_block(&p.kv, kv, vars.sequence, index) else { continue };
+            (at, at.wrapping_add(p.kv.value_offset as usize))
+        };
+        let [keys, values] = [keys, values].map(|rows| rows.wrapping_add(head).cast_const());
+        *block = Block { keys, values, seen: seen.start - index * KV_BLOCK..seen.end - index * KV_BLOCK };
     }
-    let kv = context.operand(record, attention::KV);
-    let Some(block) = context.kv_block(&p.kv, kv, sequence, places.start / KV_BLOCK) else { return Ahead::NOTHING };
-    let from = places.start % KV_BLOCK;
-    Ahead {
-        at: block.wrapping_add(Context::kv_row(&p.kv, kv_head, from)).cast_const(),
-        bytes: places.len().min(KV_BLOCK - from) * p.kv.row_bytes as usize,
-    }
+    blocks
 }
 
 /// The places of its sequence that a row sees, but for those that are hidden from it.
@@ -252,16 +289,20 @@ fn sees(p: &AttentionParams, row: RowVars) -> Range<usize> {
 /// # Safety
 /// As [`super::Kernel`]; `rows * heads <= TILE`, all of them the record's; what is found of the rows fits the scratch.
 #[inline(always)]
-unsafe fn attend<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, lane: Lane, part: Part, next: Ahead) {
+unsafe fn attend<S: Simd, K: Keys>(
+    s: S,
+    record: &Record,
+    context: &Context<'_>,
+    lane: Lane,
+    tile: &mut Tile,
+    part: Part,
+    next: [Block; SPAN_BLOCKS],
+) {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
     let Part { ref rows, first, heads, kv_head, mine, from } = part;
-    let row = rows.start;
-    let sequence = context.row_vars(row).sequence;
-    let kv = context.operand(record, attention::KV);
-    let own = record.args[attention::KV].is_none();
-    // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`); q rows have `heads * d` values.
-    let mut tile = unsafe { Tile::new(context.scratch(lane.index), d, rows.len() * heads) };
+    // SAFETY: the caller's promise.
+    unsafe { tile.begin(rows.len() * heads) };
     let mut split = [false; TILE];
     for (i, row) in rows.clone().enumerate() {
         let vars = context.row_vars(row);
@@ -280,25 +321,19 @@ unsafe fn attend<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>,
             unsafe { tile.set_query(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
         }
     }
-    let span = tile.span();
-    let blocks = span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK);
-    for index in blocks.clone() {
-        let (keys, values) = if own {
-            let first = row - context.row_vars(row).position as usize + index * KV_BLOCK;
-            (context.row(record, attention::K, first), context.row(record, attention::V, first))
-        } else {
-            let Some(block) = context.kv_block(&p.kv, kv, sequence, index) else { continue };
-            (block, block.wrapping_add(p.kv.value_offset as usize))
-        };
-        let head = kv_head * p.kv.head_bytes as usize;
-        let (keys, values) = (keys.wrapping_add(head).cast_const(), values.wrapping_add(head).cast_const());
-        let last = index + 1 == blocks.end;
-        let next =
-            if last { next } else { keys_ahead(record, context, sequence, (index + 1) * KV_BLOCK..span.end, kv_head) };
-        // SAFETY: `kv_block` gave a block of the pool, and `ready` has seen that this layer's
-        // heads lie inside one. Rows of the step that a query sees are those of its sequence (see
-        // `check_texts`), and `ready` has seen that they have all heads.
-        unsafe { tile.visit::<S, K>(s, p, keys, values, index * KV_BLOCK, next) }
+    let places = tile.span();
+    let mut at = places.start;
+    let mut here = blocks(record, context, rows.start, kv_head, places.clone());
+    while at < places.end {
+        let base = at / SPAN * SPAN;
+        at = base + SPAN;
+        let more = at < places.end;
+        let after = if more { blocks(record, context, rows.start, kv_head, at..places.end) } else { next.clone() };
+        // SAFETY: `kv_block` gave blocks of the pool, and `ready` has seen that this layer's heads lie inside one. Rows of
+        // the step that a query sees are those of its sequence (see `check_texts`), and `ready` has seen that they have all
+        // heads.
+        unsafe { tile.visit::<S, K>(s, p, base, &here, &after) }
+        here = after;
     }
     for (i, row) in rows.clone().enumerate() {
         for j in 0..heads {
@@ -308,7 +343,7 @@ unsafe fn attend<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>,
             unsafe {
                 if split[i] {
                     let unit = (row - from) * p.heads as usize + first + j;
-                    Found::of(context, lane.index, d, unit).keep(&tile, i * heads + j);
+                    Found::of(context, lane.index, d, unit).keep(tile, i * heads + j);
                 } else if mine {
                     let result = tile.result(s, i * heads + j);
                     write_part(s, record, context, (attention::Y, row), part, result);

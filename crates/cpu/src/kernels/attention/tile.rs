@@ -1,12 +1,15 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
-use super::keys::{Ahead, Asking, Keys};
+use super::keys::{Ahead, Asking, Block, Keys, SPAN, SPAN_BLOCKS};
 use crate::simd::Simd;
 use crate::simd::math::{exp, soft_cap};
 use akunu_dtype::{DType, Planes};
 use akunu_plan::op::AttentionParams;
 use akunu_plan::steps::KV_BLOCK;
 use std::ops::Range;
+
+/// The numbers of the lanes of the widest level.
+static LANE_NUMBERS: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 /// Queries of a tile, at most.
 pub(super) const TILE: usize = 16;
@@ -25,21 +28,20 @@ struct Query {
     shrink: f32,
 }
 
-/// Everything about one tile. The pointers lead into the worker's scratch.
+/// Everything about one tile after the other. The pointers lead into the worker's scratch.
 pub(super) struct Tile {
-    count: usize,
+    pub(super) count: usize,
     /// Head size, and the same rounded up to whole vectors; the rest holds zeros.
-    d: usize,
-    stride: usize,
+    pub(super) d: usize,
+    pub(super) stride: usize,
     /// `[count][stride]`, times the attention scale.
-    queries: *mut f32,
+    pub(super) queries: *mut f32,
     /// `[count][stride]`
     results: *mut f32,
-    /// `[count][KV_BLOCK]`: scores, then weights, of the block at hand.
-    scores: *mut f32,
-    /// `[KV_BLOCK][stride]` each, for blocks that are decoded.
-    keys: *mut f32,
-    values: *mut f32,
+    /// `[count][SPAN]`: scores, then weights, of the span at hand.
+    pub(super) scores: *mut f32,
+    /// `[SPAN][stride]`, for keys and then values that are decoded.
+    decoded: *mut f32,
     state: [Query; TILE],
 }
 
@@ -50,28 +52,38 @@ pub(super) const fn padded(d: usize) -> usize {
 impl Tile {
     /// Bytes of scratch a tile of this head size takes.
     pub const fn bytes(d: usize) -> usize {
-        4 * (2 * TILE * padded(d) + TILE * KV_BLOCK + 2 * KV_BLOCK * padded(d))
+        4 * (2 * TILE * padded(d) + TILE * SPAN + SPAN * padded(d))
     }
 
+    /// A tile of no queries: see [`Self::begin`].
+    ///
     /// # Safety
-    /// `scratch` has `bytes(d)` bytes, aligned for f32, for as long as the tile lives; `count <= TILE`.
+    /// `scratch` has `bytes(d)` bytes, aligned for f32, for as long as the tile lives.
     #[inline(always)]
-    pub unsafe fn new(scratch: *mut u8, d: usize, count: usize) -> Self {
+    pub unsafe fn new(scratch: *mut u8, d: usize) -> Self {
         let stride = padded(d);
         let queries = scratch.cast::<f32>();
         let results = queries.wrapping_add(TILE * stride);
         let scores = results.wrapping_add(TILE * stride);
-        let keys = scores.wrapping_add(TILE * KV_BLOCK);
-        let values = keys.wrapping_add(KV_BLOCK * stride);
-        // SAFETY: the parts follow one another inside `bytes(d)`, and `count <= TILE`.
-        unsafe {
-            if stride > d {
-                std::ptr::write_bytes(queries, 0, count * stride);
-            }
-            std::ptr::write_bytes(results, 0, count * stride);
-        }
+        let decoded = scores.wrapping_add(TILE * SPAN);
         let none = Query { from: 0, to: 0, hidden: 0, max: f32::NEG_INFINITY, sum: 0.0, shrink: 1.0 };
-        Self { count, d, stride, queries, results, scores, keys, values, state: [none; TILE] }
+        Self { count: 0, d, stride, queries, results, scores, decoded, state: [none; TILE] }
+    }
+
+    /// Begins another `count` queries, all of which are set before anything else.
+    ///
+    /// # Safety
+    /// `count <= TILE`.
+    #[inline(always)]
+    pub unsafe fn begin(&mut self, count: usize) {
+        self.count = count;
+        // SAFETY: both have room for `TILE` rows.
+        unsafe {
+            if self.stride > self.d {
+                std::ptr::write_bytes(self.queries, 0, count * self.stride);
+            }
+            std::ptr::write_bytes(self.results, 0, count * self.stride);
+        }
     }
 
     /// # Safety
@@ -95,9 +107,8 @@ impl Tile {
             unsafe { s.store_first(to.add(at), s.mul(s.load_first(q.add(at), n), scale), n) }
             at += n;
         }
-        self.state[index].from = sees.start;
-        self.state[index].to = sees.end;
-        self.state[index].hidden = hidden;
+        let Range { start: from, end: to } = sees;
+        self.state[index] = Query { from, to, hidden, max: f32::NEG_INFINITY, sum: 0.0, shrink: 1.0 };
     }
 
     /// Positions any query sees.
@@ -107,48 +118,57 @@ impl Tile {
         from..queries.iter().map(|q| q.to).max().unwrap_or(0)
     }
 
-    /// Takes in the block of positions `base..base + KV_BLOCK`; `next` is what will be read after it.
+    /// Takes in the places `base..base + SPAN`; `next` is what will be read after them.
     ///
     /// # Safety
-    /// `keys` and `values` are the rows of one head of a block.
+    /// The blocks have what they say is seen, which is what the queries see of the span.
     #[inline(always)]
     pub unsafe fn visit<S: Simd, K: Keys>(
         &mut self,
         s: S,
         p: &AttentionParams,
-        keys: *const u8,
-        values: *const u8,
         base: usize,
-        next: Ahead,
+        blocks: &[Block; SPAN_BLOCKS],
+        next: &[Block; SPAN_BLOCKS],
     ) {
         let span = self.span();
-        // Positions of the block that some query sees: those outside may never have been written.
-        let seen = span.start.max(base) - base..span.end.min(base + KV_BLOCK) - base;
+        let seen = span.start.max(base) - base..span.end.min(base + SPAN) - base;
         let row_bytes = p.kv.row_bytes as usize;
         // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
         unsafe {
-            if K::DIRECT {
-                let soon = Ahead { at: values.wrapping_add(seen.start * row_bytes), bytes: seen.len() * row_bytes };
-                self.score::<S, K>(s, keys, row_bytes, &seen, soon);
-                self.weigh(s, p.soft_cap, base, &seen);
-                self.mix::<S, K>(s, values, row_bytes, &seen, next);
-            } else {
-                let bytes = 4 * self.stride;
-                self.decode(p, keys, self.keys, &seen);
-                self.score::<S, K>(s, self.keys.cast(), bytes, &seen, Ahead::NOTHING);
-                self.weigh(s, p.soft_cap, base, &seen);
-                self.decode(p, values, self.values, &seen);
-                self.mix::<S, K>(s, self.values.cast(), bytes, &seen, Ahead::NOTHING);
+            for (index, block) in blocks.iter().enumerate() {
+                let soon = if K::DIRECT { block.ahead(block.values, row_bytes) } else { Ahead::NOTHING };
+                if block.seen.is_empty() {
+                    if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
+                        self.score_nothing(s, index);
+                    }
+                } else if K::DIRECT {
+                    self.score::<S, K>(s, index, (block.keys, row_bytes), &block.seen, soon);
+                } else {
+                    let rows = self.decode(p, block.keys, index, &block.seen);
+                    self.score::<S, K>(s, index, (rows, 4 * self.stride), &block.seen, soon);
+                }
             }
+            self.weigh(s, p.soft_cap, base, &seen);
+            let rows = |(index, block): (usize, &Block)| match K::DIRECT {
+                true => block.values,
+                false => self.decode(p, block.values, index, &block.seen),
+            };
+            let mut values = [std::ptr::null(); SPAN_BLOCKS];
+            values.iter_mut().zip(blocks.iter().enumerate().map(rows)).for_each(|(to, rows)| *to = rows);
+            let soon = next.each_ref().map(|b| if K::DIRECT { b.ahead(b.keys, row_bytes) } else { Ahead::NOTHING });
+            let row_bytes = if K::DIRECT { row_bytes } else { 4 * self.stride };
+            self.mix::<S, K>(s, blocks, (&values, row_bytes), soon);
         }
     }
 
-    /// Rows `seen` as f32, padded with zeros.
+    /// Rows `seen` of the span's block `index` as f32, padded with zeros.
     ///
     /// # Safety
-    /// `from` is the rows of one head of a block, `to` has `KV_BLOCK * stride` values.
-    unsafe fn decode(&self, p: &AttentionParams, from: *const u8, to: *mut f32, seen: &Range<usize>) {
-        let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return };
+    /// `from` is the rows of one head of a block.
+    unsafe fn decode(&self, p: &AttentionParams, from: *const u8, index: usize, seen: &Range<usize>) -> *const u8 {
+        let to = self.decoded.wrapping_add(index * KV_BLOCK * self.stride);
+        let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return to.cast() };
         let bytes = dtype.row_bytes(self.d).unwrap_or(0);
         for position in seen.clone() {
             // SAFETY: `position < KV_BLOCK`, and a stored row has the bytes of `d` values.
@@ -159,137 +179,45 @@ impl Tile {
                 row[self.d..].fill(0.0);
             }
         }
-    }
-
-    /// `scores[t][position] = query[t] · key[position]` for the positions seen, while `soon` is asked for.
-    ///
-    /// # Safety
-    /// `keys` has those rows, `stride` values each where they are decoded and `d` else.
-    #[inline(always)]
-    unsafe fn score<S: Simd, K: Keys>(
-        &self,
-        s: S,
-        keys: *const u8,
-        row_bytes: usize,
-        seen: &Range<usize>,
-        soon: Ahead,
-    ) {
-        let mut t = 0;
-        // Queries at a time: what the registers hold beside four keys.
-        let together = if S::REGISTERS >= 32 { 4 } else { 2 };
-        let soon = &mut soon.in_steps(self.count.div_ceil(together) * (seen.len() / 4 + seen.len() % 4));
-        // SAFETY: the caller's promise, and `t` never passes `count`.
-        unsafe {
-            while t < self.count {
-                match (self.count - t).min(together) {
-                    4 => self.score_some::<S, K, 4>(s, t, keys, row_bytes, seen, soon),
-                    3 => self.score_some::<S, K, 3>(s, t, keys, row_bytes, seen, soon),
-                    2 => self.score_some::<S, K, 2>(s, t, keys, row_bytes, seen, soon),
-                    _ => self.score_some::<S, K, 1>(s, t, keys, row_bytes, seen, soon),
-                }
-                t += (self.count - t).min(together);
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Self::score`]; `t + N <= count`.
-    #[inline(always)]
-    unsafe fn score_some<S: Simd, K: Keys, const N: usize>(
-        &self,
-        s: S,
-        t: usize,
-        keys: *const u8,
-        row_bytes: usize,
-        seen: &Range<usize>,
-        soon: &mut Asking,
-    ) {
-        let queries = self.queries.wrapping_add(t * self.stride);
-        let scores = self.scores.wrapping_add(t * KV_BLOCK);
-        let width = if K::DIRECT { self.d } else { self.stride };
-        let mut position = seen.start;
-        // SAFETY: positions stay below `seen.end <= KV_BLOCK`, values below `width`, a multiple of
-        // the lanes.
-        unsafe {
-            while position + 4 <= seen.end {
-                soon.step();
-                let mut sums = [[s.splat(0.0); 4]; N];
-                let rows = keys.add(position * row_bytes);
-                let mut at = 0;
-                while at < width {
-                    let mut k = [s.splat(0.0); 4];
-                    for (j, k) in k.iter_mut().enumerate() {
-                        *k = K::load(s, rows.add(j * row_bytes), at);
-                    }
-                    for (i, sums) in sums.iter_mut().enumerate() {
-                        let q = s.load(queries.add(i * self.stride + at));
-                        for j in 0..4 {
-                            sums[j] = s.fma(q, k[j], sums[j]);
-                        }
-                    }
-                    at += S::LANES;
-                }
-                for (i, sums) in sums.into_iter().enumerate() {
-                    let four = s.sum4(sums);
-                    std::ptr::copy_nonoverlapping(four.as_ptr(), scores.add(i * KV_BLOCK + position), 4);
-                }
-                position += 4;
-            }
-            while position < seen.end {
-                soon.step();
-                let mut sums = [s.splat(0.0); N];
-                let row = keys.add(position * row_bytes);
-                let mut at = 0;
-                while at < width {
-                    let k = K::load(s, row, at);
-                    for (i, sum) in sums.iter_mut().enumerate() {
-                        *sum = s.fma(s.load(queries.add(i * self.stride + at)), k, *sum);
-                    }
-                    at += S::LANES;
-                }
-                for (i, sum) in sums.into_iter().enumerate() {
-                    // Added up in the order of the four above: a score must not depend on how many
-                    // positions are seen with it.
-                    let zero = s.splat(0.0);
-                    *scores.add(i * KV_BLOCK + position) = s.sum4([sum, zero, zero, zero])[0];
-                }
-                position += 1;
-            }
-        }
+        to.cast()
     }
 
     /// Scores to weights `e^(score - max)`, 0 where a query does not see; moves max and sum on.
     ///
     /// # Safety
-    /// The scores of the positions seen were written.
+    /// The scores of the places seen were written.
     #[inline(always)]
     unsafe fn weigh<S: Simd>(&mut self, s: S, cap: f32, base: usize, seen: &Range<usize>) {
-        let lowest = s.splat(-f32::MAX);
+        let (lowest, nothing) = (s.splat(-f32::MAX), s.splat(f32::NEG_INFINITY));
+        // SAFETY: as many as the widest has lanes.
+        let lanes = unsafe { s.load(LANE_NUMBERS.as_ptr()) };
         // Whole vectors around what is seen by some query.
         let (first, end) = (seen.start / S::LANES * S::LANES, seen.end.next_multiple_of(S::LANES));
         for (t, query) in self.state[..self.count].iter_mut().enumerate() {
-            let scores = self.scores.wrapping_add(t * KV_BLOCK);
-            let from = query.from.clamp(base, base + KV_BLOCK) - base;
-            let to = query.to.clamp(base, base + KV_BLOCK) - base;
+            let scores = self.scores.wrapping_add(t * SPAN);
+            let [from, to] = [query.from, query.to].map(|place| place.clamp(base, base + SPAN) - base);
+            // Hidden places are all in the block that ends what the query sees.
+            let hidden = if query.to <= base + SPAN { query.hidden } else { 0 };
+            let is_hidden = |i: usize| i + 1 < to && i + KV_BLOCK >= to && hidden >> (to - 2 - i) & 1 == 1;
             query.shrink = 1.0;
-            // SAFETY: `scores` has `KV_BLOCK` values, a multiple of the lanes; what was not scored
-            // is replaced before it is used.
+            // SAFETY: `scores` has `SPAN` values, a multiple of the lanes.
             unsafe {
-                for i in (first..from.min(end)).chain(to.max(from)..end) {
-                    *scores.add(i) = f32::NEG_INFINITY;
-                }
-                // Hidden places are all in the block that ends what the query sees.
-                let hidden = if query.to <= base + KV_BLOCK { query.hidden } else { 0 };
                 if hidden != 0 {
-                    for i in (0..to.saturating_sub(1)).filter(|i| hidden >> (to - 2 - i) & 1 == 1) {
-                        *scores.add(i) = f32::NEG_INFINITY;
-                    }
+                    (from..to).filter(|i| is_hidden(*i)).for_each(|i| *scores.add(i) = f32::NEG_INFINITY);
                 }
-                let mut largest = s.splat(f32::NEG_INFINITY);
+                let mut largest = nothing;
                 for at in (first..end).step_by(S::LANES) {
                     let mut v = s.load(scores.add(at));
+                    let edge = at < from || at + S::LANES > to;
                     if cap != 0.0 {
                         v = s.select_lt(v, lowest, v, soft_cap(s, v, cap));
+                    }
+                    if edge {
+                        let place = s.add(lanes, s.splat(at as f32));
+                        v = s.select_lt(place, s.splat(to as f32), v, nothing);
+                        v = s.select_lt(place, s.splat(from as f32), nothing, v);
+                    }
+                    if edge || cap != 0.0 {
                         s.store(scores.add(at), v);
                     }
                     largest = s.max(v, largest);
@@ -309,24 +237,24 @@ impl Tile {
                 }
                 if hidden != 0 {
                     // Added up as if what is hidden were not there: the sum must not depend on where a branch is stored.
-                    let mut packed = [0.0f32; KV_BLOCK];
-                    let seen = (from..to).filter(|i| *i + 1 == to || hidden >> (to - 2 - i) & 1 == 0);
-                    for (next, i) in (from..).zip(seen) {
+                    let mut packed = [0.0f32; SPAN];
+                    for (next, i) in (from..).zip((from..to).filter(|i| !is_hidden(*i))) {
                         packed[next] = *scores.add(i);
                     }
                     sum = s.splat(0.0);
-                    for at in (0..KV_BLOCK).step_by(S::LANES) {
+                    for at in (0..SPAN).step_by(S::LANES) {
                         sum = s.add(sum, s.load(packed.as_ptr().add(at)));
                     }
                 }
-                query.shrink = (query.max - max).exp();
+                query.shrink = if query.max == max { 1.0 } else { (query.max - max).exp() };
                 query.sum = query.sum * query.shrink + s.sum(sum);
                 query.max = max;
             }
         }
     }
 
-    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `soon` is asked for.
+    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `soon` is asked for, beside each
+    /// block one of the next.
     ///
     /// # Safety
     /// As [`Self::score`], for values.
@@ -334,23 +262,25 @@ impl Tile {
     unsafe fn mix<S: Simd, K: Keys>(
         &self,
         s: S,
-        values: *const u8,
-        row_bytes: usize,
-        seen: &Range<usize>,
-        soon: Ahead,
+        blocks: &[Block; SPAN_BLOCKS],
+        values: (&[*const u8; SPAN_BLOCKS], usize),
+        soon: [Ahead; SPAN_BLOCKS],
     ) {
         let together = if S::REGISTERS >= 32 { 4 } else { 2 };
-        let columns = self.d.div_ceil(4 * S::LANES);
-        let soon = &mut soon.in_steps(self.count.div_ceil(together) * columns * seen.len().div_ceil(4));
+        let times = self.count.div_ceil(together) * self.d.div_ceil(4 * S::LANES);
+        let mut asking = soon.map(|soon| soon.in_steps(1));
+        for ((asking, soon), block) in asking.iter_mut().zip(soon).zip(blocks) {
+            *asking = soon.in_steps(times * block.seen.len().div_ceil(4));
+        }
         let mut t = 0;
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {
                 match (self.count - t).min(together) {
-                    4 => self.mix_some::<S, K, 4>(s, t, values, row_bytes, seen, soon),
-                    3 => self.mix_some::<S, K, 3>(s, t, values, row_bytes, seen, soon),
-                    2 => self.mix_some::<S, K, 2>(s, t, values, row_bytes, seen, soon),
-                    _ => self.mix_some::<S, K, 1>(s, t, values, row_bytes, seen, soon),
+                    4 => self.mix_some::<S, K, 4>(s, t, blocks, values, &mut asking),
+                    3 => self.mix_some::<S, K, 3>(s, t, blocks, values, &mut asking),
+                    2 => self.mix_some::<S, K, 2>(s, t, blocks, values, &mut asking),
+                    _ => self.mix_some::<S, K, 1>(s, t, blocks, values, &mut asking),
                 }
                 t += (self.count - t).min(together);
             }
@@ -364,25 +294,24 @@ impl Tile {
         &self,
         s: S,
         t: usize,
-        values: *const u8,
-        row_bytes: usize,
-        seen: &Range<usize>,
-        soon: &mut Asking,
+        blocks: &[Block; SPAN_BLOCKS],
+        values: (&[*const u8; SPAN_BLOCKS], usize),
+        soon: &mut [Asking; SPAN_BLOCKS],
     ) {
-        let width = if K::DIRECT { self.d } else { self.stride };
+        let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
         let mut at = 0;
         // SAFETY: columns stay below `width`, a multiple of the lanes.
         unsafe {
             while at + 4 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 4>(s, (t, at), values, row_bytes, seen, soon);
+                self.mix_columns::<S, K, N, 4>(s, (t, at), blocks, values, soon);
                 at += 4 * S::LANES;
             }
             while at + 2 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 2>(s, (t, at), values, row_bytes, seen, soon);
+                self.mix_columns::<S, K, N, 2>(s, (t, at), blocks, values, soon);
                 at += 2 * S::LANES;
             }
             while at < width {
-                self.mix_columns::<S, K, N, 1>(s, (t, at), values, row_bytes, seen, soon);
+                self.mix_columns::<S, K, N, 1>(s, (t, at), blocks, values, soon);
                 at += S::LANES;
             }
         }
@@ -397,11 +326,11 @@ impl Tile {
         &self,
         s: S,
         (t, at): (usize, usize),
-        values: *const u8,
-        row_bytes: usize,
-        seen: &Range<usize>,
-        soon: &mut Asking,
+        blocks: &[Block; SPAN_BLOCKS],
+        (values, row_bytes): (&[*const u8; SPAN_BLOCKS], usize),
+        soon: &mut [Asking; SPAN_BLOCKS],
     ) {
+        let (_, row_bytes) = K::shape(self.d, row_bytes);
         let mut sums = [[s.splat(0.0); C]; N];
         // SAFETY: queries, columns and positions are inside, by the caller's promise.
         unsafe {
@@ -412,20 +341,19 @@ impl Tile {
                     *sum = s.mul(s.load(results.add(j * S::LANES)), shrink);
                 }
             }
-            for four in seen.clone().step_by(4) {
-                soon.step();
-                for position in four..seen.end.min(four + 4) {
-                    let row = values.add(position * row_bytes);
-                    let mut v = [s.splat(0.0); C];
-                    for (j, v) in v.iter_mut().enumerate() {
-                        *v = K::load(s, row, at + j * S::LANES);
+            for (index, block) in blocks.iter().enumerate() {
+                let weights = self.scores.add(t * SPAN + index * KV_BLOCK);
+                let (mut position, row) = (block.seen.start, |position: usize| values[index].add(position * row_bytes));
+                while position + 4 <= block.seen.end {
+                    soon[index].step();
+                    for position in position..position + 4 {
+                        add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
                     }
-                    for (i, sums) in sums.iter_mut().enumerate() {
-                        let weight = s.splat(*self.scores.add((t + i) * KV_BLOCK + position));
-                        for (sum, v) in sums.iter_mut().zip(v) {
-                            *sum = s.fma(weight, v, *sum);
-                        }
-                    }
+                    position += 4;
+                }
+                soon[index].step();
+                for position in position..block.seen.end {
+                    add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
                 }
             }
             for (i, sums) in sums.iter().enumerate() {
@@ -457,5 +385,32 @@ impl Tile {
             unsafe { s.store(row.add(at), s.mul(s.load(row.add(at)), factor)) }
         }
         row
+    }
+}
+
+/// `sums[i] += weight[i] * row` for `C` vectors of the row from `at` on; weights are `SPAN` apart.
+///
+/// # Safety
+/// The row has them, and there are as many weights as sums.
+#[inline(always)]
+unsafe fn add_row<S: Simd, K: Keys, const N: usize, const C: usize>(
+    s: S,
+    sums: &mut [[S::V; C]; N],
+    row: *const u8,
+    at: usize,
+    weights: *const f32,
+) {
+    let mut v = [s.splat(0.0); C];
+    // SAFETY: the caller's promise.
+    unsafe {
+        for (j, v) in v.iter_mut().enumerate() {
+            *v = K::load(s, row, at + j * S::LANES);
+        }
+        for (i, sums) in sums.iter_mut().enumerate() {
+            let weight = s.splat(*weights.add(i * SPAN));
+            for (sum, v) in sums.iter_mut().zip(v) {
+                *sum = s.fma(weight, v, *sum);
+            }
+        }
     }
 }

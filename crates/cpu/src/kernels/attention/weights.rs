@@ -17,7 +17,7 @@ pub(in crate::kernels) static ANY: &[LeveledRow] =
 pub(in crate::kernels) static F32: &[LeveledRow] =
     levels!("attention_weights_f32", OpKind::AttentionWeights, |r| serves(r, DType::F32), body::<_, Single>);
 pub(in crate::kernels) static F16: &[LeveledRow] =
-    levels!("attention_weights_f16", OpKind::AttentionWeights, |r| serves(r, DType::F16), body::<_, Half>);
+    levels!("attention_weights_f16", OpKind::AttentionWeights, |r| serves(r, DType::F16), body::<_, Half<0>>);
 
 /// A decoded key, padded, fits a worker's scratch.
 fn serves_any(record: &Record) -> bool {

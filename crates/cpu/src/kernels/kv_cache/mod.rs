@@ -92,34 +92,41 @@ impl Stored for Any {
     }
 }
 
-/// Units are (row, head), query heads first, then key/value heads.
+/// Units are (row, head), query heads first, then key/value heads. Workers take whole KV heads where they can, as attention
+/// does: then it finds in its cache what it wrote there.
 #[inline(always)]
 unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<HeadsParams>();
     let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return };
     let (q_heads, d) = (p.heads as usize, p.head_dim as usize);
     let one = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
-    let per_row = q_heads + p.kv_heads as usize;
+    let (count, kv_heads) = (context.count(record), p.kv_heads as usize);
+    let whole = kv_heads.is_multiple_of(lane.count);
+    let mine = |heads: usize| if whole { lane.share(heads, heads / kv_heads) } else { 0..heads };
+    let (q_mine, kv_mine) = (mine(q_heads), mine(kv_heads));
+    let per_row = q_mine.len() + kv_mine.len();
+    let units = if whole { 0..count * per_row } else { lane.share(count * per_row, 1) };
     let head = context.scratch(lane.index).cast::<f32>();
     let cos = head.wrapping_add(MAX_HEAD);
     let sin = cos.wrapping_add(MAX_HEAD);
     let kv = context.operand(record, heads::KV);
     let mut tabled = usize::MAX;
-    for unit in lane.share(context.count(record) * per_row, 1) {
+    for unit in units {
         let (row, index) = (unit / per_row, unit % per_row);
         // SAFETY: rows of q, k and v have their heads of `d` values, angles `2 * pairs`; scratch
         // parts have `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
         unsafe {
             if p.style != ROPE_NONE && tabled != row {
-                tables(&one, context.row(record, heads::ANGLES, row).cast(), cos, sin);
+                tables(s, &one, context.row(record, heads::ANGLES, row).cast(), cos, sin);
                 tabled = row;
             }
-            if index < q_heads {
+            if index < q_mine.len() {
+                let index = q_mine.start + index;
                 let q = context.row(record, heads::Q, row).cast::<f32>().add(index * d);
                 turn(s, &one, norm_weight(record, context, heads::Q_NORM), q, q, (cos, sin));
                 continue;
             }
-            let index = index - q_heads;
+            let index = kv_mine.start + index - q_mine.len();
             let vars = context.row_vars(row);
             let place = vars.place();
             let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, place / KV_BLOCK) else { continue };
@@ -147,7 +154,7 @@ unsafe fn in_place<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: 
         // SAFETY: as in `body`.
         unsafe {
             if p.style != ROPE_NONE && tabled != row {
-                tables(p, context.row(record, head::ANGLES, row).cast(), cos, sin);
+                tables(s, p, context.row(record, head::ANGLES, row).cast(), cos, sin);
                 tabled = row;
             }
             let x = context.row(record, head::X, row).cast::<f32>().add(index * d);
@@ -160,27 +167,35 @@ fn norm_weight(record: &Record, context: &Context<'_>, slot: usize) -> Option<*c
     (!record.args[slot].is_none()).then(|| context.operand(record, slot).cast::<f32>().cast_const())
 }
 
+/// By lane, whether it is the second of a pair, and the sign of its sine.
+static SECOND: [f32; 16] = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0];
+static SIGN: [f32; 16] = [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0];
+
 /// Angles `[pairs](cos, sin)` as two tables laid out like the values they turn. Where pairs are
 /// neighbours a table has two entries per pair, and the sine carries the sign.
 ///
 /// # Safety
 /// `angles` has `2 * pairs` values; the tables have room for a head.
 #[inline(always)]
-unsafe fn tables(p: &HeadParams, angles: *const f32, cos: *mut f32, sin: *mut f32) {
+unsafe fn tables<S: Simd>(s: S, p: &HeadParams, angles: *const f32, cos: *mut f32, sin: *mut f32) {
     let pairs = p.pairs as usize;
-    // SAFETY: `2 * i + 1 < 2 * pairs <= head_dim`.
+    // SAFETY: every access ends at or before `2 * pairs <= head_dim`; lanes are even in number, so pairs stay in one
+    // vector, and at most 16.
     unsafe {
-        for i in 0..pairs {
-            let (c, w) = (*angles.add(2 * i), *angles.add(2 * i + 1));
-            if p.style == ROPE_INTERLEAVED {
-                *cos.add(2 * i) = c;
-                *cos.add(2 * i + 1) = c;
-                *sin.add(2 * i) = -w;
-                *sin.add(2 * i + 1) = w;
-            } else {
-                *cos.add(i) = c;
-                *sin.add(i) = w;
+        if p.style != ROPE_INTERLEAVED {
+            for i in 0..pairs {
+                *cos.add(i) = *angles.add(2 * i);
+                *sin.add(i) = *angles.add(2 * i + 1);
             }
+            return;
+        }
+        let (second, sign, half) = (s.load(SECOND.as_ptr()), s.load(SIGN.as_ptr()), s.splat(0.5));
+        for at in (0..2 * pairs).step_by(S::LANES) {
+            let n = S::LANES.min(2 * pairs - at);
+            let here = s.load_first(angles.add(at), n);
+            let other = s.swap_pairs(here);
+            s.store_first(cos.add(at), s.select_lt(second, half, here, other), n);
+            s.store_first(sin.add(at), s.mul(s.select_lt(second, half, other, here), sign), n);
         }
     }
 }

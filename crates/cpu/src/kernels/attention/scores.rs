@@ -1,0 +1,136 @@
+//! Queries of a tile times the keys of a block.
+
+use super::keys::{Ahead, Asking, Keys, SPAN};
+use super::tile::Tile;
+use crate::simd::Simd;
+use akunu_plan::steps::KV_BLOCK;
+use std::ops::Range;
+
+/// Positions that are scored together: of fewer the rest is computed too, and not used.
+const SCORED: usize = 16;
+
+impl Tile {
+    /// A block that is not there.
+    ///
+    /// # Safety
+    /// `index` is a block of the span.
+    #[inline(always)]
+    pub(super) unsafe fn score_nothing<S: Simd>(&self, s: S, index: usize) {
+        for t in 0..self.count {
+            for at in (0..KV_BLOCK).step_by(S::LANES) {
+                // SAFETY: every query has `SPAN` scores.
+                unsafe { s.store(self.scores.add(t * SPAN + index * KV_BLOCK + at), s.splat(f32::NEG_INFINITY)) }
+            }
+        }
+    }
+
+    /// `scores[t][position] = query[t] · key[position]` for the positions of a block that are seen, while `soon` is asked for.
+    ///
+    /// # Safety
+    /// The rows have `stride` values each where they are decoded and `d` else.
+    #[inline(always)]
+    pub(super) unsafe fn score<S: Simd, K: Keys>(
+        &self,
+        s: S,
+        index: usize,
+        keys: (*const u8, usize),
+        seen: &Range<usize>,
+        soon: Ahead,
+    ) {
+        let mut t = 0;
+        // Queries and keys at a time: as many sums as the registers hold.
+        let wide = S::REGISTERS >= 32;
+        let together = if wide { 4 } else { 2 };
+        let soon = &mut soon.in_steps(self.count.div_ceil(together) * seen.len().div_ceil(4));
+        // SAFETY: the caller's promise, and `t` never passes `count`.
+        unsafe {
+            while t < self.count {
+                let to = self.scores.add(t * SPAN + index * KV_BLOCK);
+                match (self.count - t).min(together) {
+                    4 => self.score_some::<S, K, 4, 4>(s, t, keys, seen, to, soon),
+                    3 => self.score_some::<S, K, 3, 4>(s, t, keys, seen, to, soon),
+                    2 if wide => self.score_some::<S, K, 2, 8>(s, t, keys, seen, to, soon),
+                    2 => self.score_some::<S, K, 2, 4>(s, t, keys, seen, to, soon),
+                    _ => self.score_some::<S, K, 1, 8>(s, t, keys, seen, to, soon),
+                }
+                t += (self.count - t).min(together);
+            }
+        }
+    }
+
+    /// `N` queries, `P` keys at a time.
+    ///
+    /// # Safety
+    /// As [`Self::score`]; `t + N <= count`.
+    #[inline(always)]
+    unsafe fn score_some<S: Simd, K: Keys, const N: usize, const P: usize>(
+        &self,
+        s: S,
+        t: usize,
+        (keys, row_bytes): (*const u8, usize),
+        seen: &Range<usize>,
+        scores: *mut f32,
+        soon: &mut Asking,
+    ) {
+        let (_, row_bytes) = K::shape(self.d, row_bytes);
+        for first in (seen.start / SCORED * SCORED..seen.end).step_by(SCORED) {
+            let mut parts = [[s.splat(0.0); SCORED / 4]; N];
+            for some in (0..SCORED).step_by(P) {
+                let position = first + some;
+                if position + P <= seen.start || position >= seen.end {
+                    continue;
+                }
+                (0..P / 4).for_each(|_| soon.step());
+                let row = |position: usize| keys.wrapping_add(position * row_bytes);
+                // SAFETY: rows are seen; in place of those that nobody sees come the nearest.
+                let sums: [[S::V; P]; N] = unsafe {
+                    if position >= seen.start && position + P <= seen.end {
+                        self.dots::<S, K, N, P>(s, t, |j| row(position + j))
+                    } else {
+                        self.dots::<S, K, N, P>(s, t, |j| row((position + j).clamp(seen.start, seen.end - 1)))
+                    }
+                };
+                for (parts, sums) in parts.iter_mut().zip(&sums) {
+                    for (part, four) in parts[some / 4..].iter_mut().zip(sums.as_chunks::<4>().0) {
+                        *part = s.part_sums(*four);
+                    }
+                }
+            }
+            for (i, parts) in parts.into_iter().enumerate() {
+                // SAFETY: a query has `SPAN` scores, whole blocks, and those are a multiple of what is scored together.
+                unsafe { s.store_sums(scores.add(i * SPAN + first), parts) }
+            }
+        }
+    }
+
+    /// Products of queries from `t` on with rows, lane by lane.
+    ///
+    /// # Safety
+    /// As [`Self::score_some`], for the rows that `row` gives.
+    #[inline(always)]
+    unsafe fn dots<S: Simd, K: Keys, const N: usize, const P: usize>(
+        &self,
+        s: S,
+        t: usize,
+        row: impl Fn(usize) -> *const u8,
+    ) -> [[S::V; P]; N] {
+        let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
+        let mut sums = [[s.splat(0.0); P]; N];
+        for at in (0..width).step_by(S::LANES) {
+            // SAFETY: values stay below `width`, a multiple of the lanes.
+            unsafe {
+                let mut q = [s.splat(0.0); N];
+                for (i, q) in q.iter_mut().enumerate() {
+                    *q = s.load(self.queries.add((t + i) * self.stride + at));
+                }
+                for j in 0..P {
+                    let k = K::load(s, row(j), at);
+                    for (sums, q) in sums.iter_mut().zip(q) {
+                        sums[j] = s.fma(q, k, sums[j]);
+                    }
+                }
+            }
+        }
+        sums
+    }
+}
