@@ -124,6 +124,15 @@ impl Constraint {
         }
     }
 
+    /// Whether a token may come next.
+    pub fn allows(&mut self, token: u32) -> Result<bool, Error> {
+        match self.phase {
+            Phase::Thinking => Ok(true),
+            Phase::Beginning(open) if token == open => Ok(true),
+            _ => Ok(self.matcher()?.allows(token)),
+        }
+    }
+
     /// Goes on with a token that was chosen, and the text it completed.
     pub fn accept(&mut self, token: u32, text: &str) -> Result<(), Error> {
         match self.phase {
@@ -190,6 +199,44 @@ mod tests {
         let mut bound = Constraint::new(matcher(), Thinking::MayOpen, Some(tokenizer));
         assert_eq!(allowed(&mut bound), first);
         assert!(!bound.is_finished());
+    }
+
+    #[test]
+    fn a_token_is_allowed_where_the_mask_has_its_bit() {
+        let engine = Engine::embedded(LoadOptions::default()).unwrap();
+        let tokenizer = engine.tokenizer().unwrap();
+        let schema = r#"{ "type": "object", "properties": { "name": { "type": "string" }, "n": { "type": "integer" } },
+            "required": ["name", "n"], "additionalProperties": false }"#;
+        let vocab = tokenizer.vocab_size() as u32;
+        let cases = [
+            (Grammar::Regex("[a-z]{3,9} [0-9]+".into()), "little 73"),
+            (Grammar::JsonSchema(schema.into()), r#"{"name": "Lily \"x\" and Tom", "n": 12}"#),
+            (Grammar::Gbnf("root ::= (\"once\" | \"on\" | [^x]) \" \" root | \".\"".into()), "on once o ."),
+        ];
+        for (grammar, text) in cases {
+            let matcher = || engine.grammars().unwrap().compile(&grammar).unwrap();
+            let mut asked = Constraint::new(matcher(), Thinking::Not, Some(tokenizer));
+            let mut masked = Constraint::new(matcher(), Thinking::Not, Some(tokenizer));
+            let mut steps = 0;
+            let single = |byte| (0..vocab).find(|id| tokenizer.token_bytes(*id) == [byte]).unwrap();
+            for token in text.bytes().map(single) {
+                for token in 0..vocab {
+                    let words = masked.allowed().unwrap().unwrap();
+                    let set = words[token as usize / 32] >> (token % 32) & 1 == 1;
+                    assert_eq!(asked.allows(token).unwrap(), set, "{grammar:?}, step {steps}, token {token}");
+                }
+                // What is forced may be cut into other tokens than bytes.
+                if !asked.allows(token).unwrap() {
+                    continue;
+                }
+                for constraint in [&mut asked, &mut masked] {
+                    constraint.accept(token, "").unwrap();
+                    constraint.forced().unwrap();
+                }
+                steps += 1;
+            }
+            assert!(steps > 3, "{grammar:?}: {steps}");
+        }
     }
 
     #[test]

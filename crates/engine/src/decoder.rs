@@ -278,7 +278,7 @@ impl Decoder {
 
     /// Chooses the next token, or takes the backend's choice, and takes those that a grammar forces after it.
     fn choose(&mut self, logits: &[f32], chosen: u32) -> Result<(), Error> {
-        let token = if self.draw.is_some() {
+        let token = if self.draw.is_some() || self.is_likeliest_allowed(chosen)? {
             self.sampler.skip(1);
             chosen
         } else {
@@ -297,6 +297,14 @@ impl Decoder {
             self.end(Finish::Stop);
         }
         Ok(())
+    }
+
+    /// Whether the likeliest token, which the backend found, is what a grammar leaves: then no mask is needed.
+    fn is_likeliest_allowed(&mut self, likeliest: u32) -> Result<bool, Error> {
+        match &mut self.constraint {
+            Some(constraint) if self.options.sampling.is_plain_greedy() => constraint.allows(likeliest),
+            _ => Ok(false),
+        }
     }
 
     /// Adds a token that was chosen; the text it completes.

@@ -155,6 +155,17 @@ impl Matcher {
         Ok(self.mask.as_ref().map(SimpleVob::as_slice).unwrap_or_default())
     }
 
+    /// Whether a token may come next: [`Self::allowed`] has its bit, without computing all the others.
+    pub fn allows(&mut self, token: u32) -> bool {
+        if let Some(mask) = &self.mask {
+            return mask.as_slice().get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
+        }
+        match self.inner.compute_ff_tokens().first() {
+            Some(&forced) => token == forced,
+            None => self.inner.validate_tokens(&[token]).is_ok_and(|valid| valid == 1),
+        }
+    }
+
     /// Goes on with a token that was allowed.
     pub fn accept(&mut self, token: u32) -> Result<(), Error> {
         self.mask = None;
