@@ -94,6 +94,13 @@ impl GenerateOptions {
         self
     }
 
+    /// When the context is full, forgets the older half of what comes after `keep` tokens, instead of ending.
+    #[must_use]
+    pub fn context_shift(mut self, keep: usize) -> Self {
+        self.context_shift = Some(keep);
+        self
+    }
+
     /// The text must have this form.
     #[must_use]
     pub fn grammar(mut self, grammar: Grammar) -> Self {

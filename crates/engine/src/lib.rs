@@ -11,7 +11,37 @@
 //! ```
 //!
 //! An [`Engine`] is a loaded model: its programs bound to the machine's kernels, its KV cache, its
-//! tokenizer. A [`Sequence`] is a conversation's place in the KV cache.
+//! tokenizer. A [`Sequence`] is a conversation's place in the KV cache. [`GenerateOptions`] say what to
+//! generate and how: sampling, ends, a [`Grammar`], guesses ahead ([`Speculation`]), log-probabilities.
+//!
+//! | to | use |
+//! |---|---|
+//! | get a text at once | [`Engine::generate_text`] |
+//! | get it piece by piece, or go on with a conversation | [`Engine::generate`], [`Engine::resume`]: iterators of [`Piece`] |
+//! | serve many at once, from threads or async code | [`Service`]; [`Reply`] is an iterator and a `Stream` |
+//! | drive many at once yourself | [`Scheduler`] |
+//! | guess with a smaller model | [`Draft`], [`Engine::resume_drafted`] |
+//! | keep a conversation's KV cache in a file | [`Engine::save_session`], [`Engine::load_session`] |
+//! | know what a model would need | [`Engine::footprint`] |
+//! | embed texts; hear speech | [`Embedder`]; [`speech`] |
+//!
+//! Streaming, with a grammar that the text keeps to:
+//!
+//! ```
+//! use akunu::text::Encode;
+//! use akunu::{Engine, GenerateOptions, Grammar, LoadOptions};
+//!
+//! let mut engine = Engine::embedded(LoadOptions::default())?;
+//! let prompt = engine.need_tokenizer()?.encode("The cat was", Encode { add_special: true, parse_special: false });
+//! let options = GenerateOptions::new().temperature(0.8).seed(1).grammar(Grammar::Regex(" (happy|sad)\\.".into()));
+//! let mut sequence = engine.sequence();
+//! let mut text = String::new();
+//! for piece in engine.generate(&mut sequence, &prompt, options)? {
+//!     text += &piece?.text;
+//! }
+//! assert!([" happy.", " sad."].contains(&text.as_str()));
+//! # Ok::<(), akunu::Error>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

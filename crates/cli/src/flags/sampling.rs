@@ -5,33 +5,35 @@ use clap::{Arg, ArgAction, value_parser};
 use super::shared::{flag, option, path};
 use super::values;
 
+/// What an option's value may be.
+#[derive(Clone, Copy)]
+enum Kind {
+    Count,
+    Number(fn(&str) -> Result<f32, String>),
+}
+use Kind::{Count, Number};
+
 /// Options with one number: name, the value's name, help, default, and what it may be.
-type Number = (&'static str, &'static str, &'static str, &'static str, fn(&str) -> Result<f32, String>);
-
 #[rustfmt::skip]
-const NUMBERS: &[Number] = &[
-    ("top-p", "P", "Choose among the likeliest tokens that together have this probability; 1: all", "0.95", values::share),
-    ("min-p", "P", "Choose among tokens at least this share as likely as the likeliest; 0: all", "0.05", values::share),
-    ("typical-p", "P", "Choose among the most typical tokens that together have this probability; 1: all", "1", values::share),
-    ("top-n-sigma", "N", "Choose among tokens within N standard deviations of the largest logit; 0: all", "0", values::not_negative),
-    ("xtc-probability", "P", "How often to exclude top choices: all above the threshold but the least likely; 0: never", "0", values::share),
-    ("xtc-threshold", "P", "The probability above which a token counts as a top choice", "0.1", values::share),
-    ("dynamic-temperature", "R", "Move the temperature by up to R with the entropy; 0: keep it", "0", values::not_negative),
-    ("dynamic-exponent", "X", "How the entropy moves the temperature", "1", values::positive),
-    ("mirostat", "TAU", "Keep the surprise near TAU bits a token (mirostat 2), instead of truncating; 0: off", "0", values::not_negative),
-    ("mirostat-eta", "X", "How fast mirostat corrects itself", "0.1", values::positive),
-    ("repeat-penalty", "X", "Make recent tokens less likely; 1: not at all", "1", values::positive),
-    ("frequency-penalty", "X", "Make recent tokens less likely every time they came", "0", values::finite),
-    ("presence-penalty", "X", "Make tokens that came recently less likely, once", "0", values::finite),
-    ("dry", "X", "Make it unlikely to repeat passages (DRY), the longer the less; 0: off, 0.8 is usual", "0", values::not_negative),
-    ("dry-base", "X", "How fast DRY grows with the length of a passage", "1.75", values::positive),
-];
-
-#[rustfmt::skip]
-const COUNTS: &[(&str, &str, &str)] = &[
-    ("top-k", "Choose among this many of the likeliest tokens; 0: all", "40"),
-    ("repeat-last", "How many recent tokens the penalties look at", "64"),
-    ("dry-allowed", "The shortest repeated passage that DRY acts on", "2"),
+const NUMBERS: &[(&str, &str, &str, &str, Kind)] = &[
+    ("top-k", "N", "Choose among this many of the likeliest tokens; 0: all", "40", Count),
+    ("top-p", "P", "Choose among the likeliest tokens that together have this probability; 1: all", "0.95", Number(values::share)),
+    ("min-p", "P", "Choose among tokens at least this share as likely as the likeliest; 0: all", "0.05", Number(values::share)),
+    ("typical-p", "P", "Choose among the most typical tokens that together have this probability; 1: all", "1", Number(values::share)),
+    ("top-n-sigma", "N", "Choose among tokens within N standard deviations of the largest logit; 0: all", "0", Number(values::not_negative)),
+    ("xtc-probability", "P", "How often to exclude top choices: all above the threshold but the least likely; 0: never", "0", Number(values::share)),
+    ("xtc-threshold", "P", "The probability above which a token counts as a top choice", "0.1", Number(values::share)),
+    ("dynamic-temperature", "R", "Move the temperature by up to R with the entropy; 0: keep it", "0", Number(values::not_negative)),
+    ("dynamic-exponent", "X", "How the entropy moves the temperature", "1", Number(values::positive)),
+    ("mirostat", "TAU", "Keep the surprise near TAU bits a token (mirostat 2), instead of truncating; 0: off", "0", Number(values::not_negative)),
+    ("mirostat-eta", "X", "How fast mirostat corrects itself", "0.1", Number(values::positive)),
+    ("repeat-last", "N", "How many recent tokens the three penalties look at", "64", Count),
+    ("repeat-penalty", "X", "Make recent tokens less likely; 1: not at all", "1", Number(values::positive)),
+    ("frequency-penalty", "X", "Make recent tokens less likely every time they came; 0: not at all", "0", Number(values::finite)),
+    ("presence-penalty", "X", "Make tokens that came recently less likely, once; 0: not at all", "0", Number(values::finite)),
+    ("dry", "X", "Make it unlikely to repeat passages (DRY), the longer the less; 0: off, 0.8 is usual", "0", Number(values::not_negative)),
+    ("dry-base", "X", "How fast DRY grows with the length of a passage", "1.75", Number(values::positive)),
+    ("dry-allowed", "N", "The shortest repeated passage that DRY acts on, in tokens", "2", Count),
 ];
 
 /// The order of the stages, as it is by default.
@@ -43,15 +45,20 @@ pub fn sampling_flags(temperature: &'static str) -> Vec<Arg> {
             .value_parser(values::not_negative)
             .default_value(temperature),
     ];
-    flags.extend(COUNTS.iter().map(|&(name, help, default)| {
-        option(name, "N", help).value_parser(value_parser!(usize)).default_value(default)
-    }));
-    flags.extend(NUMBERS.iter().map(|&(name, value, help, default, parser)| {
-        option(name, value, help).value_parser(parser).default_value(default).allow_negative_numbers(true)
+    flags.extend(NUMBERS.iter().map(|&(name, value, help, default, kind)| {
+        let flag = option(name, value, help).default_value(default);
+        match kind {
+            Count => flag.value_parser(value_parser!(usize)),
+            Number(parser) => flag.value_parser(parser).allow_negative_numbers(true),
+        }
     }));
     flags.push(
-        option("dry-breaker", "TEXT", "DRY's passages end at tokens with this text [default: newline : \" *]")
-            .action(ArgAction::Append),
+        option(
+            "dry-breaker",
+            "TEXT",
+            "DRY's passages end at tokens with this text; may be given again [default: newline : \" *]",
+        )
+        .action(ArgAction::Append),
     );
     flags.push(
         option("logit-bias", "ID=X", "Add X to the logit of a token; may be given again")
@@ -92,7 +99,7 @@ pub fn grammar_flags() -> [Arg; 5] {
 /// What becomes of a text that is too long, and of the KV cache at the end.
 pub fn session_flags() -> [Arg; 2] {
     [
-        path("session", "Keep the KV cache in this file: the next run computes only what is new"),
+        path("session", "Keep the conversation with its KV cache in this file: next time only what is new is computed"),
         flag("context-shift", "When the context is full, forget the oldest part after the beginning instead of ending"),
     ]
 }

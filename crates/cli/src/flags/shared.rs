@@ -48,11 +48,16 @@ pub fn activations() -> Arg {
 }
 
 pub fn chunk() -> Arg {
-    option("chunk", "N", "Tokens of a prompt to compute at once").value_parser(values::chunk)
+    let default = akunu::LoadOptions::default().chunk;
+    option("chunk", "N", "")
+        .help(format!("Tokens of a prompt to compute at once [default: {default}]"))
+        .value_parser(values::chunk)
 }
 
 fn context() -> Arg {
-    option("context", "N", "Positions the KV cache has room for [default: what the model was made for, within reason]")
+    let most = akunu::DEFAULT_CONTEXT;
+    option("context", "N", "")
+        .help(format!("Positions the KV cache has room for [default: what the model was made for, up to {most}]"))
         .short('c')
         .value_parser(values::count)
 }
