@@ -47,7 +47,7 @@ pub trait Packed {
     unsafe fn block<const B: usize>(p: *const u8, head: &Self::Head) -> Block;
 }
 
-/// Calls `$f::<B>` for every block of a format that lie together.
+/// The body for every block of those that lie together, with its number as a constant.
 macro_rules! each_block {
     ($format:ty, |$b:ident| $body:expr) => {{
         macro_rules! at {
