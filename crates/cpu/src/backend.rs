@@ -13,7 +13,7 @@ use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{MAXIMA_SLICE, Params, slots};
 use akunu_plan::program::{Arg, Op, Program, Weight};
-use akunu_plan::record::{Record, Region, W_IS_PACKED, encode_params, flags};
+use akunu_plan::record::{Record, Region, encode_params, flags, packed_flag};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -103,7 +103,7 @@ impl Cpu {
         bind(program, |program, op| {
             let packed = self.packs(program, op);
             let mut record = describe(program, op);
-            record.flags |= if packed { W_IS_PACKED } else { 0 };
+            record.flags |= packed_flag(packed);
             let kernel = kernels::choose(&record, self.level)
                 .ok_or_else(|| NoKernel { backend: "cpu", op: explain(program, op) })?;
             let (units, grain) = geometry(op);

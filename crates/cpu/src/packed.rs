@@ -6,7 +6,7 @@
 
 use crate::block::PIECE;
 use crate::memory::{MemoryError, WeightFile};
-use akunu_dtype::DType;
+use akunu_dtype::{DType, Format, Planes};
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{EmbedParams, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Addr, Record, Region, W_IS_PACKED};
@@ -64,8 +64,8 @@ impl Fields {
         }
     }
 
-    /// Block `index` of row `row` of the packed rows that begin at `packed`, handed to `take`.
-    pub fn block(self, packed: &[u8], row_bytes: usize, (row, index): (usize, usize), take: impl FnOnce(&[u8])) {
+    /// Block `index` of row `row` of the packed rows that begin at `packed`, in the first bytes.
+    fn block(self, packed: &[u8], row_bytes: usize, row: usize, index: usize) -> [u8; MAX_BYTES] {
         let mut block = [0; MAX_BYTES];
         let at = row / ROWS * ROWS * row_bytes + index * ROWS * self.bytes();
         let packed = &packed[at..at + ROWS * self.bytes()];
@@ -75,7 +75,15 @@ impl Fields {
                 block[field..field + width].copy_from_slice(&packed[from..from + width]);
             }
         });
-        take(&block[..self.bytes()]);
+        block
+    }
+
+    /// Decodes blocks of format `f` from value `k` of row `row` on, as many as `out` has room for.
+    pub fn decode(self, f: &Format, packed: &[u8], row_bytes: usize, (row, k): (usize, usize), out: &mut [f32]) {
+        for (i, out) in out.chunks_mut(f.block).enumerate() {
+            let block = self.block(packed, row_bytes, row, k / f.block + i);
+            (f.decode)(Planes { data: &block[..self.bytes()], ..Planes::default() }, out);
+        }
     }
 
     /// The runs of fields of one width: the width, and their bytes.
@@ -211,7 +219,7 @@ mod tests {
             assert_ne!(packed, rows);
             for (row, bytes) in rows.chunks(row_bytes).enumerate() {
                 for (index, want) in bytes.chunks(f.bytes).enumerate() {
-                    fields.block(&packed, row_bytes, (row, index), |got| assert_eq!(got, want, "{}", f.name));
+                    assert_eq!(&fields.block(&packed, row_bytes, row, index)[..f.bytes], want, "{}", f.name);
                 }
             }
         }

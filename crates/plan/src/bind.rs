@@ -2,7 +2,7 @@
 
 use crate::op::{Holds, MAX_SLOTS, Use};
 use crate::program::{Arg, Op, Program};
-use crate::record::{Addr, BARRIER, Record, Region, W_IS_PACKED, encode_params, flags};
+use crate::record::{Addr, BARRIER, Record, Region, encode_params, flags, packed_flag};
 
 /// A backend's choice for one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     Record {
         kernel: choice.kernel,
         op: op.kind as u32,
-        flags: flags(program, op) | if choice.packed { W_IS_PACKED } else { 0 },
+        flags: flags(program, op) | packed_flag(choice.packed),
         after: 0,
         units: choice.units,
         grain: choice.grain,

@@ -163,6 +163,11 @@ pub fn flags(program: &Program, op: &Op) -> u32 {
     flags
 }
 
+/// The flag of whether weights are packed.
+pub fn packed_flag(packed: bool) -> u32 {
+    if packed { W_IS_PACKED } else { 0 }
+}
+
 /// The flag of the form an activation operand has.
 pub fn form_flag(store: Store, used: Use) -> u32 {
     match (store, used) {

@@ -62,11 +62,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
             Some(fields) => {
                 // SAFETY: the table has `vocab` rows.
                 let table = unsafe { std::slice::from_raw_parts(table, p.vocab as usize * p.row_bytes as usize) };
-                for (i, y) in y.chunks_mut(format.block).enumerate() {
-                    fields.block(table, p.row_bytes as usize, (index, from / format.block + i), |data| {
-                        (format.decode)(Planes { data, ..Planes::default() }, y);
-                    });
-                }
+                fields.decode(format, table, p.row_bytes as usize, (index, from), y);
             }
         }
         if p.scale != 1.0 {

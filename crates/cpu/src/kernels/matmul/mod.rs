@@ -20,7 +20,7 @@ use akunu_dtype::DType;
 use akunu_plan::op::MatMulParams;
 #[cfg(target_arch = "x86_64")]
 use akunu_plan::record::X_IS_BF16;
-use akunu_plan::record::{Record, W_IS_PACKED, X_FORM, X_IS_Q8};
+use akunu_plan::record::{Record, W_IS_PACKED, X_FORM, X_IS_Q8, packed_flag};
 use dots::DotsFn;
 use table::{Act, DOTS};
 
@@ -57,10 +57,6 @@ impl Inner {
 /// Output columns that stay together: whole int8 blocks, and more than one cache line of f32.
 pub const GRAIN: usize = 32;
 
-fn packed(packed: bool) -> u32 {
-    if packed { W_IS_PACKED } else { 0 }
-}
-
 /// A product around every row of the dot-product table, at its level and above: the epilogue
 /// uses what the machine has even where the dot products do not.
 pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
@@ -73,7 +69,7 @@ pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
             preference: (dots.level, dots.dtype.is_some()),
             inner: Some(Inner {
                 dtype: dots.dtype,
-                form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 } | packed(dots.packed),
+                form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 } | packed_flag(dots.packed),
                 run: InnerFn::Dots(dots.run),
             }),
             run: product.run,
@@ -101,7 +97,7 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
             preference: (Level::Amx, strip.dtype.is_some()),
             inner: Some(Inner {
                 dtype: strip.dtype,
-                form: X_IS_BF16 | packed(strip.packed),
+                form: X_IS_BF16 | packed_flag(strip.packed),
                 run: InnerFn::Strip(strip.run),
             }),
             run,

@@ -9,7 +9,7 @@ use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::generic::planes;
 use crate::packed::Fields;
 use crate::simd::prefetch;
-use akunu_dtype::{DType, Format, Planes};
+use akunu_dtype::{DType, Format};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -131,13 +131,8 @@ pub unsafe fn f32_packed(d: &Dots) {
     unsafe {
         let packed = std::slice::from_raw_parts(d.w, d.cols * d.w_stride);
         panels(d, |n, k, len, out| {
-            for at in (0..len).step_by(f.block) {
-                let out = std::slice::from_raw_parts_mut(out.add(at), f.block);
-                out.fill(0.0);
-                fields.block(packed, d.w_stride, (n, (k + at) / f.block), |data| {
-                    (f.decode)(Planes { data, ..Planes::default() }, out);
-                });
-            }
+            out.write_bytes(0, len);
+            fields.decode(f, packed, d.w_stride, (n, k), std::slice::from_raw_parts_mut(out, len));
         });
     }
 }
