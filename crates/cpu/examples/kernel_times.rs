@@ -11,6 +11,7 @@ use akunu_cpu::{Cpu, KvPool, Level, Options};
 use akunu_dtype::DType;
 use akunu_plan::op::*;
 use akunu_plan::program::{Arg, Store};
+use akunu_plan::rules::{Chosen, RuleVars, Rules};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
 use rig::{Noise, Rig};
 use std::time::Instant;
@@ -54,6 +55,27 @@ fn norm(cpu: &mut Cpu, dim: usize, rows: usize, store: Store) {
     running.set(x, &noise.values(rows * dim));
     let time = shortest(|| running.run(cpu));
     println!("{:8} norm {rows} × {dim} → {store:?}: {time:.2} µs", cpu.level().name());
+}
+
+/// Rows of logits in the middle of a text, where both words and timestamps may come.
+fn suppress(cpu: &mut Cpu, n: usize, rows: usize) {
+    let mut rig = Rig::new(rows, rows);
+    let mut buffer = |width| rig.buffer(Per::Output, width, Store::F32);
+    let (logits, maxima, total) = (buffer(n), buffer(n.div_ceil(MAXIMA_SLICE)), buffer(1));
+    let args = [logits, maxima, total].map(Arg::Buffer);
+    rig.op(OpKind::Suppress, Per::Output, &args, Params::Token(TokenParams { n: n as u32 }));
+    let mut running = rig.start(cpu);
+    running.set(logits, &Noise::new(1).values(rows * n));
+    let (end, first) = (n as u32 - 1608, n as u32 - 1501);
+    let rules =
+        Rules { end, first_timestamp: first, timestamps: 1, latest_start: 50, never: 90, not_first: 0, tokens: [0; _] };
+    let mut text = RuleVars::empty();
+    [first, 7].iter().for_each(|&token| text.push(&rules, Chosen { token, ..Chosen::default() }));
+    let mut vars = running.memory.step_vars();
+    *vars.rules_mut() = rules;
+    vars.texts_mut().fill(text);
+    let time = shortest(|| running.run(cpu));
+    println!("{:8} suppress {rows} × {n}: {time:.1} µs", cpu.level().name());
 }
 
 struct Heads {
@@ -129,6 +151,7 @@ fn main() {
         norm(&mut cpu, 2048, 1, Store::F32);
         norm(&mut cpu, 2048, 1, Store::Q8);
         norm(&mut cpu, 2048, 512, Store::Q8);
+        [1, 5].iter().for_each(|rows| suppress(&mut cpu, 51_865, *rows));
         for shape in [
             Heads { heads: 9, kv_heads: 3, d: 64 },
             Heads { heads: 16, kv_heads: 8, d: 128 },

@@ -128,13 +128,17 @@ impl Cpu {
         ready::check(bound, (rows, outputs), memory, self.level)
     }
 
-    /// Runs the program `steps` times with nothing in between: `Advance` moves the step variables.
+    /// Runs the program `steps` times with nothing in between, or until all texts have ended: `Advance` moves the step
+    /// variables.
     pub fn replay(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), ReplayError> {
         check_steps(ready, memory, steps)?;
         let kernels = kernels::table();
         let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
         let phases = &ready.phases[..];
         self.pool.run_phases(steps * phases.len(), &|phase, lane| {
+            if context.ended() {
+                return;
+            }
             for record in &ready.bound.records[phases[phase % phases.len()].clone()] {
                 // SAFETY: `ready` has checked every record against this memory and this machine,
                 // `check_steps` the step variables; a phase ends where records depend on each
@@ -272,6 +276,7 @@ fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), R
         rows: header.rows,
         outputs: header.outputs,
         emitted_steps: header.emitted_steps,
+        ended: header.ended,
         ..layout.header()
     };
     if bytemuck::bytes_of(&expected) != bytemuck::bytes_of(&header) {

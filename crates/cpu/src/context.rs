@@ -5,10 +5,11 @@ use crate::kernels::KernelRow;
 use crate::memory::{KvPool, Memory, Regions};
 use crate::pool::Barrier;
 use crate::ready::Ready;
-use akunu_plan::DrawVars;
 use akunu_plan::op::{KvParams, Per};
 use akunu_plan::record::{Addr, Record};
+use akunu_plan::rules::Chosen;
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
+use akunu_plan::{DrawVars, RuleVars, Rules};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -29,6 +30,8 @@ pub struct Context<'a> {
     row_vars: *mut RowVars,
     output_rows: *const u32,
     draws: *mut DrawVars,
+    rules: *const Rules,
+    texts: *mut RuleVars,
     tables: *const u32,
     emitted: *mut u32,
     rows: usize,
@@ -66,6 +69,8 @@ impl<'a> Context<'a> {
             row_vars: steps.wrapping_add(layout.rows_offset()).cast(),
             output_rows: steps.wrapping_add(layout.outputs_offset()).cast(),
             draws: steps.wrapping_add(layout.draws_offset()).cast(),
+            rules: steps.wrapping_add(layout.rules_offset()).cast(),
+            texts: steps.wrapping_add(layout.texts_offset()).cast(),
             tables: steps.wrapping_add(layout.tables_offset()).cast(),
             emitted: steps.wrapping_add(layout.emitted_offset()).cast(),
             rows: header.rows as usize,
@@ -150,6 +155,28 @@ impl<'a> Context<'a> {
         unsafe { *self.draws.add(output) }
     }
 
+    /// What texts with rules obey.
+    #[inline]
+    pub fn rules(&self) -> &Rules {
+        // SAFETY: the step header was checked: one `Rules` lies there, and nobody writes it during a submission.
+        unsafe { &*self.rules }
+    }
+
+    /// Where the text of the `output`-th row of logits stands.
+    #[inline]
+    pub fn text(&self, output: usize) -> RuleVars {
+        debug_assert!(output < self.outputs);
+        // SAFETY: the step header was checked: `outputs` RuleVars lie at `texts`.
+        unsafe { *self.texts.add(output) }
+    }
+
+    /// Whether all texts have come to their end: what is left of the chain is not wanted.
+    #[inline]
+    pub fn ended(&self) -> bool {
+        // SAFETY: the header is there, and this word of it is changed by `advance` alone, as an atomic too.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.header).ended) }.load(Ordering::Relaxed) != 0
+    }
+
     /// First byte of the KV block that holds positions `index * KV_BLOCK ..` of a sequence, at
     /// this layer's keys; `None` where the sequence has no block there.
     #[inline]
@@ -179,25 +206,34 @@ impl<'a> Context<'a> {
         self.scratch.wrapping_add(lane * SCRATCH_BYTES)
     }
 
-    /// Takes one token per output row as the step's choice and moves those rows on.
+    /// Takes a token for every output row as the step's choice and moves those rows on.
     ///
     /// # Safety
     /// No other worker uses step variables meanwhile.
-    pub(crate) unsafe fn advance(&self, token: impl Fn(usize) -> u32) {
+    pub(crate) unsafe fn advance(&self, choice: impl Fn(usize) -> Chosen) {
         // SAFETY: the header was checked: its rows and outputs fit the layout, output rows are
         // rows, and `emitted` has room for every step of the submission. Nobody else looks.
         unsafe {
             let step = (*self.header).emitted_steps as usize;
+            let rules = self.rules();
+            let mut ended = self.outputs > 0;
             for output in 0..self.outputs {
-                let token = token(output);
+                let chosen = choice(output);
+                let token = chosen.token;
                 *self.emitted.add(step * self.outputs + output) = token;
                 let row = &mut *self.row_vars.add(self.output_row(output));
                 row.token = token;
                 row.position += 1;
                 let draw = &mut *self.draws.add(output);
                 draw.index = draw.index.wrapping_add(1);
+                let text = &mut *self.texts.add(output);
+                if text.on != 0 {
+                    text.push(rules, chosen);
+                }
+                ended &= text.on != 0 && rules.ended(text);
             }
             (*self.header).emitted_steps += 1;
+            AtomicU32::from_ptr(&raw mut (*self.header).ended).store(ended.into(), Ordering::Relaxed);
         }
     }
 }

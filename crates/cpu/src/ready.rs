@@ -214,6 +214,13 @@ impl Checker<'_> {
                 self.activation(at::weights::Y, p.at as usize + self.positive("positions", p.positions)?)?;
                 self.kv(at::weights::KV, &a.kv, (a.heads, a.kv_heads, a.head_dim), false)
             }
+            OpKind::Suppress => {
+                let n = self.positive("n", record.params::<TokenParams>().n)?;
+                self.per(Per::Output)?;
+                self.activation(at::suppress::X, n)?;
+                self.activation(at::suppress::MAXIMA, n.div_ceil(MAXIMA_SLICE))?;
+                self.activation(at::suppress::TOTAL, 1)
+            }
             OpKind::Sample => {
                 self.per(Per::Output)?;
                 self.activation(at::sample::X, self.positive("n", record.params::<TokenParams>().n)?)?;
@@ -227,7 +234,8 @@ impl Checker<'_> {
                 }
                 self.activation(at::advance::X, n)?;
                 self.activation(at::advance::MAXIMA, n.div_ceil(MAXIMA_SLICE))?;
-                self.activation(at::advance::DRAWN, 1)
+                self.activation(at::advance::DRAWN, 1)?;
+                self.activation(at::advance::TOTAL, 1)
             }
         }
     }

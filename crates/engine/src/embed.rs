@@ -207,8 +207,7 @@ impl Embedder {
         let mut vars = self.memory.step_vars();
         let rows: usize = now.iter().map(|&i| texts[i].tokens.len()).sum();
         let outputs = if self.reading == Reading::Hidden { rows } else { now.len() };
-        let header = vars.header_mut();
-        (header.rows, header.outputs, header.emitted_steps) = (rows as u32, outputs as u32, 0);
+        vars.begin(rows, outputs);
         let (mut row, mut output) = (0, 0);
         for (sequence, &i) in now.iter().enumerate() {
             let Text { tokens, second } = &texts[i];

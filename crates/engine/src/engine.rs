@@ -10,7 +10,7 @@ use crate::{Error, embedded};
 use akunu_arch::Model;
 use akunu_cpu::{Cpu, KvPool, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
-use akunu_plan::{DrawVars, KV_BLOCK, Output, Program, RowVars, StepLayout, StepVars, build};
+use akunu_plan::{DrawVars, KV_BLOCK, Output, Program, RowVars, RuleVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -332,8 +332,8 @@ impl Engine {
         self.step_with(parts, 1, |_| {})
     }
 
-    /// Replays `steps` steps, whose variables `change` sees before they run. Every later step feeds each output row the
-    /// token that was chosen for it.
+    /// Replays `steps` steps, or as many as it takes until all texts have ended, whose variables `change` sees before they
+    /// run. Every later step feeds each output row the token that was chosen for it.
     pub(crate) fn step_with(
         &mut self,
         parts: &mut [Part<'_>],
@@ -343,10 +343,11 @@ impl Engine {
         self.prepare(parts, steps)?;
         change(&mut self.memory.step_vars());
         self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, steps)?;
+        let taken = self.memory.step_vars().header().emitted_steps as usize;
         self.chosen.clear();
         self.chosen.extend_from_slice(self.memory.step_vars().into_emitted());
         for part in parts {
-            part.sequence.set_len(part.sequence.len() + part.tokens.len() + steps - 1);
+            part.sequence.set_len(part.sequence.len() + part.tokens.len() + taken - 1);
         }
         Ok(())
     }
@@ -360,6 +361,12 @@ impl Engine {
     /// What the backend chose for every output row of the last submission, `[step][output]`.
     pub fn chosen(&self) -> &[u32] {
         &self.chosen
+    }
+
+    /// Where the text of an output row of the last submission stands, and how its next token would be drawn.
+    pub(crate) fn standing(&mut self, output: usize) -> (RuleVars, DrawVars) {
+        let vars = self.memory.step_vars();
+        (vars.texts()[output], vars.draws()[output])
     }
 
     /// Rows of the largest step.
@@ -418,9 +425,7 @@ impl Engine {
         let groups = self.classes[0].program.kv_groups.len();
         let heard = self.heard() as u32;
         let mut vars = self.memory.step_vars();
-        let header = vars.header_mut();
-        (header.rows, header.outputs, header.emitted_steps) = (rows as u32, outputs as u32, 0);
-        vars.draws_mut().fill(DrawVars::default());
+        vars.begin(rows, outputs);
         let (mut row, mut output) = (0, 0);
         for (slot, part) in parts.iter().enumerate() {
             for group in 0..groups {

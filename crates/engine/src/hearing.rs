@@ -57,8 +57,7 @@ impl Engine {
         }
         sequence.reserve_encoded(heard.div_ceil(KV_BLOCK))?;
         let mut vars = self.memory.step_vars();
-        let header = vars.header_mut();
-        (header.rows, header.outputs, header.emitted_steps) = (heard as u32, 0, 0);
+        vars.begin(heard, 0);
         for (position, row) in vars.rows_mut().iter_mut().enumerate() {
             *row = RowVars { position: position as u32, length: heard as u32, ..RowVars::default() };
         }

@@ -1,9 +1,12 @@
 //! A model of speech against HF's encoder and logits, and sequences that share what was heard.
 
+#[path = "support/stepwise.rs"]
+mod stepwise;
 #[allow(dead_code)]
 mod support;
 
 use akunu::convert::convert;
+use akunu::hub::Hub;
 use akunu::{Activations, DType, Engine, Error, LoadOptions, Outputs, Part};
 use akunu_testkit::{Golden, TempDir, fixtures, golden, relative_error};
 use std::path::PathBuf;
@@ -41,6 +44,21 @@ fn hf_speech_gives_the_oracles_encoder_and_logits() {
             engine.logits_in(&mut sequence, &tokens, |_, row| logits.extend_from_slice(row)).unwrap();
             let error = relative_error(&logits, &golden.f32("logits"));
             assert!(error < tolerance, "{what}: logits off by {error:.1e}");
+        }
+    }
+}
+
+#[test]
+fn chains_of_real_models_choose_what_is_chosen_token_by_token() {
+    for name in ["whisper-tiny", "whisper-base.en"] {
+        let Ok(model) = Hub::from_environment().and_then(|hub| hub.path(name)) else {
+            fixtures::skipped(&format!("{name} is not fetched (cargo xtask models fetch {name})"));
+            continue;
+        };
+        for recording in fixtures::all("audio/speech") {
+            for timestamps in [true, false] {
+                stepwise::compare(&model, LoadOptions::default(), &recording, "en", timestamps);
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Whole transcriptions against OpenAI's reference: a small model that understands tones, and recordings of them.
 
+#[path = "support/stepwise.rs"]
+mod stepwise;
 #[allow(dead_code)]
 #[path = "support/voice.rs"]
 mod voice;
@@ -134,10 +136,12 @@ fn wav(samples: &[i16]) -> Vec<u8> {
     out
 }
 
+fn load_options(level: Level) -> LoadOptions {
+    LoadOptions { activations: Activations::F32, level: Some(level), threads: Some(2), ..LoadOptions::default() }
+}
+
 fn load(dir: &TempDir, level: Level) -> Transcriber {
-    let (activations, level) = (Activations::F32, Some(level));
-    let options = LoadOptions { activations, level, threads: Some(2), ..LoadOptions::default() };
-    Transcriber::load(&model(dir, DType::F32), options).unwrap()
+    Transcriber::load(&model(dir, DType::F32), load_options(level)).unwrap()
 }
 
 fn expected() -> Value {
@@ -208,6 +212,22 @@ fn compare(level: Level) {
                 assert!(ours.text == theirs[0] && same, "{what}: {ours:?}, the reference {theirs}");
             }
         }
+    }
+}
+
+#[test]
+fn chains_choose_what_is_chosen_token_by_token() {
+    let (dir, expected) = (TempDir::new(), expected());
+    let model = model(&dir, DType::F32);
+    for (level, timestamps) in Level::available().flat_map(|level| [(level, true), (level, false)]) {
+        let mut longest = 0;
+        for (_, recording) in expected["recordings"].as_object().unwrap().iter().filter(|(name, _)| *name != "silence")
+        {
+            let path = dir.write("recording.wav", &wav(&play(recording)));
+            let language = recording["language"].as_str().unwrap();
+            longest = longest.max(stepwise::compare(&model, load_options(level), &path, language, timestamps));
+        }
+        assert!(longest > 16, "no text is longer than a chain");
     }
 }
 

@@ -6,6 +6,7 @@
 use crate::bind::{Bound, Choice, NoKernel, bind as bind_records};
 use crate::op::OpKind;
 use crate::program::Program;
+use crate::rules::Chosen;
 use crate::steps::StepVars;
 
 pub fn bind(program: &Program) -> Result<Bound, NoKernel> {
@@ -18,7 +19,7 @@ pub fn replay(bound: &Bound, steps: &mut StepVars<'_>, times: usize) {
         for record in &bound.records {
             if record.kind() == Some(OpKind::Advance) {
                 let outputs = steps.header().outputs as usize;
-                steps.advance(&vec![0; outputs]);
+                steps.advance(&vec![Chosen::default(); outputs]);
             }
         }
     }

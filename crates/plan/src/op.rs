@@ -42,10 +42,13 @@ pub enum OpKind {
     Unfold,
     /// `y[r][at..at + positions] = softmax(scale * q · Kᵀ)` of one head, over the positions of the KV cache the row sees
     AttentionWeights,
+    /// Where the output's text has rules ([`crate::rules`]) and has not ended: makes of `x[o]` what may not come next minus
+    /// infinity, and `maxima[o]` those of what is left; `total[o] = ln Σ e^x`. Elsewhere `total[o] = 0` and nothing changes
+    Suppress,
     /// `y[o]` is the token that [`crate::draw::DrawVars`] of the output draw from `x[o]`, or [`NONE_DRAWN`]
     Sample,
     /// Takes for every output row what was drawn, or else the first of its largest logits, as that row's next token and
-    /// moves it one position on
+    /// moves it one position on; where its text has rules, the text too
     Advance,
 }
 
@@ -205,11 +208,21 @@ pub static OPS: &[OpSpec] = &[
         name: "attention_weights",
         slots: &[slot("q", F32, Read), slot("y", F32, Write), slot("kv", Kv, Read)],
     },
+    OpSpec {
+        kind: OpKind::Suppress,
+        name: "suppress",
+        slots: &[slot("x", F32, ReadWrite), slot("maxima", F32, ReadWrite), slot("total", F32, Write)],
+    },
     OpSpec { kind: OpKind::Sample, name: "sample", slots: &[slot("x", F32, Read), slot("y", F32, Write)] },
     OpSpec {
         kind: OpKind::Advance,
         name: "advance",
-        slots: &[slot("x", F32, Read), slot("maxima", F32, Read), optional("drawn", F32, Read)],
+        slots: &[
+            slot("x", F32, Read),
+            slot("maxima", F32, Read),
+            optional("drawn", F32, Read),
+            optional("total", F32, Read),
+        ],
     },
 ];
 
@@ -402,7 +415,7 @@ pub struct AttentionWeightsParams {
     pub at: u32,
 }
 
-/// `Sample` and `Advance`.
+/// `Suppress`, `Sample` and `Advance`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct TokenParams {

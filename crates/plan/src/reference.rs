@@ -4,13 +4,16 @@
 //! are decoded row by row, int8 activations are rounded but kept as f32, and the KV cache is a
 //! map. Kernels of every backend are tested against it.
 
+mod arithmetic;
+
 use crate::draw;
 use crate::op::*;
 use crate::program::*;
-use crate::q8;
 use crate::record::Addr;
+use crate::rules::Chosen;
 use crate::steps::{KV_BLOCK, RowVars, StepLayout, StepVars};
 use akunu_dtype::Planes;
+use arithmetic::*;
 use std::collections::HashMap;
 
 /// Gives the bytes behind a weight's address.
@@ -65,9 +68,11 @@ impl<'a> Reference<'a> {
         self.kv.extend(from.kv.iter().map(|(key, block)| (*key, block.clone())));
     }
 
-    /// One step: every op once.
+    /// One step: every op once, unless all texts have ended.
     pub fn run(&mut self) {
-        (0..self.program.ops.len()).for_each(|i| self.run_op(i));
+        if self.steps().header().ended == 0 {
+            (0..self.program.ops.len()).for_each(|i| self.run_op(i));
+        }
     }
 
     pub fn run_op(&mut self, index: usize) {
@@ -84,14 +89,18 @@ impl<'a> Reference<'a> {
             self.run_row(op, r, &rows, &outputs);
         }
         if op.kind == OpKind::Advance {
-            use slots::advance::{DRAWN, X};
-            let drawn = |r| (op.args[DRAWN] != Arg::None).then(|| self.row(op, DRAWN, r)[0]);
-            let token = |r| match drawn(r) {
-                Some(token) if token != NONE_DRAWN => token as u32,
-                _ => draw::first_largest(&self.row(op, X, r)),
+            use slots::advance::{DRAWN, TOTAL, X};
+            let value = |slot, r| (op.args[slot] != Arg::None).then(|| self.row(op, slot, r)[0]);
+            let choice = |r| {
+                let logits = self.row(op, X, r);
+                let token = match value(DRAWN, r) {
+                    Some(token) if token != NONE_DRAWN => token as u32,
+                    _ => draw::first_largest(&logits),
+                };
+                Chosen { token, logit: logits[token as usize], total: value(TOTAL, r).unwrap_or(0.0) }
             };
-            let tokens: Vec<u32> = (0..count).map(token).collect();
-            StepVars::new(&mut self.steps).advance(&tokens);
+            let chosen: Vec<Chosen> = (0..count).map(choice).collect();
+            StepVars::new(&mut self.steps).advance(&chosen);
         }
     }
 
@@ -185,7 +194,6 @@ impl<'a> Reference<'a> {
                 self.add_residual(op, RESIDUAL, r, &mut values);
                 self.set(op, Y, r, &values);
                 if op.args[MAXIMA] != Arg::None {
-                    let largest = |slice: &[f32]| slice.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                     let maxima: Vec<f32> = values.chunks(MAXIMA_SLICE).map(largest).collect();
                     self.set(op, MAXIMA, r, &maxima);
                 }
@@ -257,6 +265,7 @@ impl<'a> Reference<'a> {
                 let at = r * self.program.buffers[id].width + p.at as usize;
                 self.buffers[id][at..at + weights.len()].copy_from_slice(&weights);
             }
+            (OpKind::Suppress, _) => self.suppress(op, r),
             (OpKind::Sample, _) => {
                 let vars = StepVars::new(&mut self.steps).draws()[r];
                 let drawn = vars.draw(&self.row(op, slots::sample::X, r));
@@ -264,6 +273,24 @@ impl<'a> Reference<'a> {
             }
             _ => {}
         }
+    }
+
+    fn suppress(&mut self, op: &Op, r: usize) {
+        use slots::suppress::*;
+        let vars = StepVars::new(&mut self.steps);
+        let (rules, text) = (*vars.rules(), vars.texts()[r]);
+        if !rules.govern(&text) {
+            return self.set(op, TOTAL, r, &[0.0]);
+        }
+        let mut x = self.row(op, X, r);
+        rules.forbid(&text, &mut x);
+        let (words, times) = rules.split(&mut x);
+        let (word, times) = (largest(words), log_sum(times));
+        rules.prefer(&mut x, word, times);
+        let maxima: Vec<f32> = x.chunks(MAXIMA_SLICE).map(largest).collect();
+        self.set(op, X, r, &x);
+        self.set(op, MAXIMA, r, &maxima);
+        self.set(op, TOTAL, r, &[log_sum(&x)]);
     }
 
     fn add_residual(&self, op: &Op, slot: usize, r: usize, values: &mut [f32]) {
@@ -405,94 +432,5 @@ fn buffer_of(op: &Op, slot: usize) -> usize {
         Arg::Buffer(id) => id.0 as usize,
         // The verifier has seen that required slots hold buffers.
         _ => usize::MAX,
-    }
-}
-
-fn dot(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() as f32
-}
-
-fn normalize(values: &mut [f32], weight: Option<&[f32]>, bias: Option<&[f32]>, kind: u32, eps: f32) {
-    let n = values.len() as f64;
-    let mean = match kind {
-        NORM_LAYER => values.iter().map(|v| f64::from(*v)).sum::<f64>() / n,
-        _ => 0.0,
-    };
-    let square = values.iter().map(|v| (f64::from(*v) - mean).powi(2)).sum::<f64>() / n;
-    let scale = 1.0 / (square + f64::from(eps)).sqrt();
-    for (i, v) in values.iter_mut().enumerate() {
-        let w = weight.map_or(1.0, |w| f64::from(w[i]));
-        let b = bias.map_or(0.0, |b| f64::from(b[i]));
-        *v = ((f64::from(*v) - mean) * scale * w + b) as f32;
-    }
-}
-
-fn rotate(head: &mut [f32], angles: &[f32], style: u32, pairs: usize) {
-    for i in 0..pairs {
-        let (a, b) = if style == ROPE_INTERLEAVED { (2 * i, 2 * i + 1) } else { (i, i + pairs) };
-        let (cos, sin) = (angles[2 * i], angles[2 * i + 1]);
-        (head[a], head[b]) = (head[a] * cos - head[b] * sin, head[a] * sin + head[b] * cos);
-    }
-}
-
-fn activate(activation: u32, x: f32) -> f32 {
-    let x64 = f64::from(x);
-    let y = match activation {
-        a if a == Activation::Silu as u32 => x64 / (1.0 + (-x64).exp()),
-        a if a == Activation::GeluTanh as u32 => {
-            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x64 + 0.044715 * x64.powi(3));
-            0.5 * x64 * (1.0 + inner.tanh())
-        }
-        a if a == Activation::GeluErf as u32 => 0.5 * x64 * (1.0 + erf(x64 / std::f64::consts::SQRT_2)),
-        _ => x64,
-    };
-    y as f32
-}
-
-/// The error function: by its series where the terms do not cancel, else by the continued fraction
-/// of its complement.
-fn erf(x: f64) -> f64 {
-    let sqrt_pi = std::f64::consts::PI.sqrt();
-    if x.abs() < 2.5 {
-        let (mut sum, mut term) = (x, x);
-        for n in 1..60 {
-            term *= -x * x / f64::from(n);
-            sum += term / f64::from(2 * n + 1);
-        }
-        return sum * 2.0 / sqrt_pi;
-    }
-    let a = x.abs();
-    let tail = (1..60).rev().fold(a, |below, n| a + f64::from(n) / 2.0 / below);
-    x.signum() * (1.0 - (-a * a).exp() / (sqrt_pi * tail))
-}
-
-fn round_to_int8(values: &mut [f32]) {
-    for block in values.chunks_exact_mut(q8::BLOCK) {
-        let mut x = [0.0; q8::BLOCK];
-        x.copy_from_slice(block);
-        let mut q = [0; q8::BLOCK];
-        let scale = q8::quantize_block(&x, &mut q);
-        block.iter_mut().zip(q).for_each(|(v, q)| *v = f32::from(q) * scale);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::erf;
-
-    /// Values from tables of the error function.
-    #[test]
-    fn erf_is_the_error_function() {
-        let table = [
-            (0.0, 0.0),
-            (0.5, 0.5204998778),
-            (1.0, 0.8427007929),
-            (2.4, 0.9993114861),
-            (2.6, 0.9997639656),
-            (6.0, 1.0),
-        ];
-        for (x, y) in table {
-            assert!((erf(x) - y).abs() < 1e-9 && (erf(-x) + y).abs() < 1e-9, "erf({x}) = {}", erf(x));
-        }
     }
 }

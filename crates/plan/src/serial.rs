@@ -3,7 +3,7 @@
 use crate::bind::Bound;
 use crate::record::{Addr, Record};
 
-const MAGIC: [u8; 8] = *b"AKUNUBP2";
+const MAGIC: [u8; 8] = *b"AKUNUBP3";
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum LoadError {

@@ -1,9 +1,11 @@
 //! Step variables: the only things that change between steps, at declared offsets.
 //!
-//! One block of memory, `[StepHeader][RowVars × rows][output rows][DrawVars × outputs][block tables][emitted tokens]`.
+//! One block of memory: `[StepHeader][RowVars × rows][output rows][DrawVars × outputs][Rules][RuleVars × outputs]
+//! [block tables][emitted tokens]`.
 //! The host writes it before a submission; `Advance` moves it on between the steps of a chain.
 
 use crate::draw::DrawVars;
+use crate::rules::{Chosen, RuleVars, Rules};
 use bytemuck::{Pod, Zeroable};
 
 /// Positions in a KV block.
@@ -12,7 +14,7 @@ pub const KV_BLOCK: usize = 64;
 /// A block-table entry with no block behind it: nothing reads it.
 pub const NO_BLOCK: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct StepHeader {
     /// Rows of this step.
@@ -30,7 +32,12 @@ pub struct StepHeader {
     pub tables_offset: u32,
     pub emitted_offset: u32,
     pub draws_offset: u32,
-    pub reserved: [u32; 6],
+    pub rules_offset: u32,
+    pub texts_offset: u32,
+    /// 1 where the text of every output has come to the end that its rules know: `Advance` says so, and the steps of the
+    /// chain that are left do nothing.
+    pub ended: u32,
+    pub reserved: [u32; 3],
 }
 
 /// One row of a step: a token of a sequence at a position.
@@ -87,6 +94,8 @@ pub struct StepLayout {
 const HEADER: usize = size_of::<StepHeader>();
 const ROW: usize = size_of::<RowVars>();
 const DRAW: usize = size_of::<DrawVars>();
+const RULES: usize = size_of::<Rules>();
+const TEXT: usize = size_of::<RuleVars>();
 
 impl StepLayout {
     pub fn rows_offset(&self) -> usize {
@@ -101,8 +110,16 @@ impl StepLayout {
         self.outputs_offset() + self.max_outputs * 4
     }
 
-    pub fn tables_offset(&self) -> usize {
+    pub fn rules_offset(&self) -> usize {
         self.draws_offset() + self.max_outputs * DRAW
+    }
+
+    pub fn texts_offset(&self) -> usize {
+        self.rules_offset() + RULES
+    }
+
+    pub fn tables_offset(&self) -> usize {
+        self.texts_offset() + self.max_outputs * TEXT
     }
 
     pub fn emitted_offset(&self) -> usize {
@@ -122,6 +139,8 @@ impl StepLayout {
             tables_offset: self.tables_offset() as u32,
             emitted_offset: self.emitted_offset() as u32,
             draws_offset: self.draws_offset() as u32,
+            rules_offset: self.rules_offset() as u32,
+            texts_offset: self.texts_offset() as u32,
             ..StepHeader::default()
         }
     }
@@ -144,6 +163,15 @@ impl<'a> StepVars<'a> {
 
     pub fn header_mut(&mut self) -> &mut StepHeader {
         bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(&mut self.words[..HEADER / 4]))
+    }
+
+    /// Begins a submission of so many rows and outputs, whose tokens are the likeliest.
+    pub fn begin(&mut self, rows: usize, outputs: usize) {
+        let header = self.header_mut();
+        (header.rows, header.outputs) = (rows as u32, outputs as u32);
+        (header.emitted_steps, header.ended) = (0, 0);
+        self.draws_mut().fill(DrawVars::default());
+        self.texts_mut().fill(RuleVars::default());
     }
 
     pub fn rows(&self) -> &[RowVars] {
@@ -182,6 +210,29 @@ impl<'a> StepVars<'a> {
         bytemuck::cast_slice_mut(&mut self.words[at..at + h.outputs as usize * DRAW / 4])
     }
 
+    pub fn rules(&self) -> &Rules {
+        let at = self.header().rules_offset as usize / 4;
+        bytemuck::from_bytes(bytemuck::cast_slice(&self.words[at..at + RULES / 4]))
+    }
+
+    pub fn rules_mut(&mut self) -> &mut Rules {
+        let at = self.header().rules_offset as usize / 4;
+        bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(&mut self.words[at..at + RULES / 4]))
+    }
+
+    /// Where the text of every output stands.
+    pub fn texts(&self) -> &[RuleVars] {
+        let h = self.header();
+        let at = h.texts_offset as usize / 4;
+        bytemuck::cast_slice(&self.words[at..at + h.outputs as usize * TEXT / 4])
+    }
+
+    pub fn texts_mut(&mut self) -> &mut [RuleVars] {
+        let h = self.header();
+        let at = h.texts_offset as usize / 4;
+        bytemuck::cast_slice_mut(&mut self.words[at..at + h.outputs as usize * TEXT / 4])
+    }
+
     pub fn table(&self, group: usize, sequence: usize) -> &[u32] {
         let h = self.header();
         let at =
@@ -203,12 +254,13 @@ impl<'a> StepVars<'a> {
         &self.words[at..at + (h.emitted_steps * h.outputs) as usize]
     }
 
-    /// Takes `tokens` (one per output row) as the step's choice and moves their rows on:
-    /// what the `Advance` op means.
-    pub fn advance(&mut self, tokens: &[u32]) {
+    /// Takes a token for every output row as the step's choice and moves the rows on: what the `Advance` op means.
+    pub fn advance(&mut self, chosen: &[Chosen]) {
         let h = self.header();
         let at = h.emitted_offset as usize / 4 + (h.emitted_steps * h.outputs) as usize;
-        for (o, &token) in tokens.iter().enumerate() {
+        let rules = *self.rules();
+        for (o, &chosen) in chosen.iter().enumerate() {
+            let token = chosen.token;
             self.words[at + o] = token;
             let row = self.outputs()[o] as usize;
             let row = &mut self.rows_mut()[row];
@@ -216,7 +268,14 @@ impl<'a> StepVars<'a> {
             row.position += 1;
             let draw = &mut self.draws_mut()[o];
             draw.index = draw.index.wrapping_add(1);
+            let text = &mut self.texts_mut()[o];
+            if text.on != 0 {
+                text.push(&rules, chosen);
+            }
         }
-        self.header_mut().emitted_steps += 1;
+        let ended = !chosen.is_empty() && self.texts().iter().all(|text| text.on != 0 && rules.ended(text));
+        let header = self.header_mut();
+        header.emitted_steps += 1;
+        header.ended = ended.into();
     }
 }

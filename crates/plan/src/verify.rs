@@ -197,11 +197,16 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             }
             same(Q, a.heads as usize * a.head_dim as usize)
         }
+        (OpKind::Suppress, Params::Token(p)) => {
+            use slots::suppress::*;
+            let n = p.n as usize;
+            widths(&[(X, n), (MAXIMA, n.div_ceil(MAXIMA_SLICE)), (TOTAL, 1)])
+        }
         (OpKind::Sample, Params::Token(p)) => widths(&[(slots::sample::X, p.n as usize), (slots::sample::Y, 1)]),
         (OpKind::Advance, Params::Token(p)) => {
             use slots::advance::*;
             let n = p.n as usize;
-            widths(&[(X, n), (MAXIMA, n.div_ceil(MAXIMA_SLICE)), (DRAWN, 1)])
+            widths(&[(X, n), (MAXIMA, n.div_ceil(MAXIMA_SLICE)), (DRAWN, 1), (TOTAL, 1)])
         }
         _ => Err("has the parameters of another op".into()),
     }

@@ -151,7 +151,7 @@ pub fn table() -> &'static [KernelRow] {
             &[attention::tiled::TILED],
             &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],
             &[conv::UNFOLD],
-            &[sampling::SAMPLE, sampling::ADVANCE],
+            &[sampling::SUPPRESS, sampling::SAMPLE, sampling::ADVANCE],
         ];
         let leveled = categories.iter().copied().flatten().copied().flatten().map(|row| KernelRow {
             name: format!("{} {}", row.name, row.level),

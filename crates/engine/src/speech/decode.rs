@@ -1,9 +1,10 @@
 //! One window of speech to tokens: greedy, the best of several samples, or beams, all rows of the same steps.
 
-use super::rules::{Rules, exp, log_sum};
 use super::{Decoding, Vocabulary};
 use crate::engine::{Outputs, Part};
 use crate::{Engine, Error, Sequence};
+use akunu_plan::DrawVars;
+use akunu_plan::rules::{Chosen, RuleVars, Rules, log_sum};
 
 /// A window that was heard, with the tokens before its text already fed.
 pub struct Prompted {
@@ -60,16 +61,19 @@ impl Prompted {
 struct Candidate {
     sequence: Sequence,
     tokens: Vec<u32>,
-    sum: f32,
-    /// After its last token, rules applied.
-    logits: Vec<f32>,
+    /// Where it stands in the rules, and how likely it is.
+    text: RuleVars,
+    /// How its tokens are drawn.
+    draw: DrawVars,
 }
 
 impl Candidate {
-    fn first(prompted: &Prompted, rules: &Rules) -> Self {
-        let mut logits = prompted.logits.clone();
-        rules.apply(&mut logits, &[]);
-        Self { sequence: prompted.sequence.fork(), tokens: Vec::new(), sum: 0.0, logits }
+    fn new(prompted: &Prompted, draw: DrawVars) -> Self {
+        Self { sequence: prompted.sequence.fork(), tokens: Vec::new(), text: RuleVars::empty(), draw }
+    }
+
+    fn fork(&self) -> Self {
+        Self { sequence: self.sequence.fork(), tokens: self.tokens.clone(), ..*self }
     }
 
     /// The mean that candidates are compared by.
@@ -78,8 +82,10 @@ impl Candidate {
     }
 }
 
-/// Feeds every candidate its last token and gives it the logits after it.
-fn advance(engine: &mut Engine, rules: &Rules, candidates: &mut [Candidate]) -> Result<(), Error> {
+/// Feeds every candidate its last token, and then what the backend chooses, for so many steps or until all have ended. The
+/// rules are applied to all logits.
+fn feed(engine: &mut Engine, rules: &Rules, candidates: &mut [Candidate], steps: usize) -> Result<(), Error> {
+    let standing: Vec<(RuleVars, DrawVars)> = candidates.iter().map(|c| (c.text, c.draw)).collect();
     let mut parts: Vec<Part<'_>> = candidates
         .iter_mut()
         .map(|c| {
@@ -87,18 +93,18 @@ fn advance(engine: &mut Engine, rules: &Rules, candidates: &mut [Candidate]) -> 
             Part { sequence: &mut c.sequence, tokens: &c.tokens[last..], outputs: Outputs::Last, prompt: false }
         })
         .collect();
-    engine.step(&mut parts)?;
-    for (i, candidate) in candidates.iter_mut().enumerate() {
-        candidate.logits.copy_from_slice(engine.logits_of(i));
-        rules.apply(&mut candidate.logits, &candidate.tokens);
-    }
-    Ok(())
+    engine.step_with(&mut parts, steps, |vars| {
+        *vars.rules_mut() = *rules;
+        for (output, (text, draw)) in standing.into_iter().enumerate() {
+            vars.texts_mut()[output] = text;
+            vars.draws_mut()[output] = draw;
+        }
+    })
 }
 
 /// Decodes a window at a temperature.
 pub fn decode(
     engine: &mut Engine,
-    vocabulary: &Vocabulary,
     rules: &Rules,
     prompted: &Prompted,
     decoding: &Decoding,
@@ -108,56 +114,65 @@ pub fn decode(
     // The text may have half of the context, and no more than is left of it.
     let room = engine.context().saturating_sub(prompted.sequence.len());
     let most = (engine.context() / 2).min(room);
-    let first = Candidate::first(prompted, rules);
-    let (tokens, sum) = if temperature > 0.0 {
-        sample(engine, vocabulary, rules, first, (decoding.best_of, most), temperature, random)?
-    } else if decoding.beams > 1 {
-        beams(engine, vocabulary, rules, first, decoding.beams, most)?
+    let mut first = prompted.logits.clone();
+    rules.apply(&RuleVars::empty(), &mut first);
+    let (tokens, sum) = if temperature > 0.0 || decoding.beams == 1 {
+        let count = if temperature > 0.0 { decoding.best_of } else { 1 };
+        let draws = (0..count).map(|_| draw(temperature, random));
+        let candidates = draws.map(|draw| Candidate::new(prompted, draw)).collect();
+        sample(engine, rules, candidates, &first, most)?
     } else {
-        sample(engine, vocabulary, rules, first, (1, most), 0.0, random)?
+        beams(engine, rules, prompted, &first, (decoding.beams, most))?
     };
     let log_probability = sum / (tokens.len() + 1) as f32;
     Ok(Decoded { tokens, log_probability, temperature })
 }
 
-/// The best of `count` samples; at temperature 0 there is one, of the likeliest tokens.
+/// How a text draws its tokens; another with every call.
+fn draw(temperature: f32, random: &mut u64) -> DrawVars {
+    *random = random.wrapping_add(1);
+    let seed = [*random as u32, (*random >> 32) as u32];
+    DrawVars { temperature, top_p: 1.0, seed, ..DrawVars::default() }
+}
+
+/// Tokens of a text that are chosen in one submission.
+const CHAIN: usize = 16;
+
+/// The best of several samples; at temperature 0 they are the likeliest tokens. `first` are the logits of the first.
 fn sample(
     engine: &mut Engine,
-    vocabulary: &Vocabulary,
     rules: &Rules,
-    first: Candidate,
-    (count, most): (usize, usize),
-    temperature: f32,
-    random: &mut u64,
+    mut open: Vec<Candidate>,
+    first: &[f32],
+    most: usize,
 ) -> Result<(Vec<u32>, f32), Error> {
-    let mut open: Vec<Candidate> = Vec::with_capacity(count);
-    for _ in 1..count {
-        let Candidate { sequence, tokens, sum, logits } = &first;
-        let (sequence, tokens, logits) = (sequence.fork(), tokens.clone(), logits.clone());
-        open.push(Candidate { sequence, tokens, sum: *sum, logits });
+    let total = log_sum(first);
+    for candidate in &mut open {
+        let token = candidate.draw.draw(first).unwrap_or_else(|| crate::argmax(first));
+        candidate.draw.index += 1;
+        candidate.tokens.push(token);
+        candidate.text.push(rules, Chosen { token, logit: first[token as usize], total });
     }
-    open.push(first);
     let mut done: Vec<(Vec<u32>, f32)> = Vec::new();
-    for step in 0..most {
-        for candidate in &mut open {
-            let token = match temperature > 0.0 {
-                true => draw(&candidate.logits, temperature, random),
-                false => crate::argmax(&candidate.logits),
-            };
-            candidate.sum += candidate.logits[token as usize] - log_sum(&candidate.logits);
-            candidate.tokens.push(token);
-        }
-        let ended = |c: &mut Candidate| c.tokens.last() == Some(&vocabulary.end);
-        done.extend(open.extract_if(.., ended).map(|mut c| {
+    loop {
+        done.extend(open.extract_if(.., |c| rules.ended(&c.text)).map(|mut c| {
             c.tokens.pop();
-            (c.tokens, c.sum)
+            (c.tokens, c.text.sum)
         }));
-        if open.is_empty() || step + 1 == most {
+        let left = most.saturating_sub(open.first().map_or(most, |c| c.tokens.len()));
+        if left == 0 {
             break;
         }
-        advance(engine, rules, &mut open)?;
+        feed(engine, rules, &mut open, left.min(CHAIN))?;
+        let outputs = open.len();
+        for (output, candidate) in open.iter_mut().enumerate() {
+            let (text, draw) = engine.standing(output);
+            let taken = text.count - candidate.text.count;
+            candidate.tokens.extend(engine.chosen().iter().skip(output).step_by(outputs).take(taken as usize));
+            (candidate.text, candidate.draw) = (text, draw);
+        }
     }
-    done.extend(open.into_iter().map(|c| (c.tokens, c.sum)));
+    done.extend(open.into_iter().map(|c| (c.tokens, c.text.sum)));
     Ok(best(done))
 }
 
@@ -169,48 +184,29 @@ fn best(done: Vec<(Vec<u32>, f32)>) -> (Vec<u32>, f32) {
     done.into_iter().reduce(better).unwrap_or_default()
 }
 
-/// One token by its probability at a temperature.
-fn draw(logits: &[f32], temperature: f32, random: &mut u64) -> u32 {
-    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let weight = |l: &f32| if *l == f32::NEG_INFINITY { 0.0 } else { exp((l - max) / temperature) };
-    let total: f32 = logits.iter().map(weight).sum();
-    let mut left = uniform(random) * total;
-    for (token, logit) in logits.iter().enumerate() {
-        left -= weight(logit);
-        if left < 0.0 {
-            return token as u32;
-        }
-    }
-    crate::argmax(logits)
-}
-
-/// 0 to 1, repeatable.
-fn uniform(state: &mut u64) -> f32 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    ((z ^ (z >> 31)) >> 40) as f32 / (1u64 << 24) as f32
-}
-
 /// Beam search: the likeliest continuations of all beams go on together, as forks that share their past.
 fn beams(
     engine: &mut Engine,
-    vocabulary: &Vocabulary,
     rules: &Rules,
-    first: Candidate,
-    width: usize,
-    most: usize,
+    prompted: &Prompted,
+    first: &[f32],
+    (width, most): (usize, usize),
 ) -> Result<(Vec<u32>, f32), Error> {
-    let mut open = vec![first];
+    let mut open = vec![Candidate::new(prompted, DrawVars::default())];
     let mut done: Vec<(Vec<u32>, f32)> = Vec::new();
     for step in 0..most {
         // (sum so far, beam, token), best first.
         let mut next: Vec<(f32, usize, u32)> = Vec::new();
         for (beam, candidate) in open.iter().enumerate() {
-            let total = log_sum(&candidate.logits);
-            let scored = likeliest(&candidate.logits, width + 1);
-            next.extend(scored.into_iter().map(|(logit, token)| (candidate.sum + logit - total, beam, token)));
+            let (logits, total) = match step {
+                0 => (first, log_sum(first)),
+                _ => {
+                    let total = engine.standing(beam).0.total;
+                    (engine.logits_of(beam), total)
+                }
+            };
+            let scored = likeliest(logits, width + 1);
+            next.extend(scored.into_iter().map(|(logit, token)| (candidate.text.sum + logit - total, beam, token)));
         }
         next.sort_by(|a, b| b.0.total_cmp(&a.0));
         let mut kept: Vec<(f32, usize, u32)> = Vec::new();
@@ -218,27 +214,27 @@ fn beams(
             if sum == f32::NEG_INFINITY || kept.len() == width {
                 break;
             }
-            if token != vocabulary.end {
+            if token != rules.end {
                 kept.push((sum, beam, token));
             } else if done.len() < width {
                 done.push((open[beam].tokens.clone(), sum));
             }
         }
-        open = fork(open, &kept);
+        open = fork(open, rules, &kept);
         if done.len() >= width || open.is_empty() || step + 1 == most {
             break;
         }
-        advance(engine, rules, &mut open)?;
+        feed(engine, rules, &mut open, 1)?;
     }
     // Where too few ended, the best of those that did not stand beside them.
-    open.sort_by(|a, b| b.sum.total_cmp(&a.sum));
+    open.sort_by(|a, b| b.text.sum.total_cmp(&a.text.sum));
     let missing = width.saturating_sub(done.len());
-    done.extend(open.into_iter().take(missing).map(|c| (c.tokens, c.sum)));
+    done.extend(open.into_iter().take(missing).map(|c| (c.tokens, c.text.sum)));
     Ok(best(done))
 }
 
 /// The next beams. A beam that goes on in several ways is forked, its last way takes it over.
-fn fork(open: Vec<Candidate>, kept: &[(f32, usize, u32)]) -> Vec<Candidate> {
+fn fork(open: Vec<Candidate>, rules: &Rules, kept: &[(f32, usize, u32)]) -> Vec<Candidate> {
     let mut left: Vec<usize> = (0..open.len()).map(|b| kept.iter().filter(|k| k.1 == b).count()).collect();
     let mut open: Vec<Option<Candidate>> = open.into_iter().map(Some).collect();
     let mut next = Vec::with_capacity(kept.len());
@@ -247,13 +243,12 @@ fn fork(open: Vec<Candidate>, kept: &[(f32, usize, u32)]) -> Vec<Candidate> {
         let taken = if left[beam] == 0 { open[beam].take() } else { None };
         let mut candidate = match (taken, &open[beam]) {
             (Some(candidate), _) => candidate,
-            (None, Some(c)) => {
-                Candidate { sequence: c.sequence.fork(), tokens: c.tokens.clone(), sum, logits: c.logits.clone() }
-            }
+            (None, Some(c)) => c.fork(),
             (None, None) => continue,
         };
-        candidate.sum = sum;
         candidate.tokens.push(token);
+        candidate.text.push(rules, Chosen { token, ..Chosen::default() });
+        candidate.text.sum = sum;
         next.push(candidate);
     }
     next
@@ -281,15 +276,5 @@ mod tests {
     fn the_likeliest_come_first_and_ties_to_the_lower() {
         assert_eq!(likeliest(&[1.0, 3.0, 2.0, 3.0, 0.0], 3), [(3.0, 1), (3.0, 3), (2.0, 2)]);
         assert_eq!(likeliest(&[1.0], 3), [(1.0, 0)]);
-    }
-
-    #[test]
-    fn draws_follow_the_probabilities() {
-        let logits = [0.0, f32::NEG_INFINITY, 3f32.ln()];
-        let mut counts = [0; 3];
-        let mut random = 1;
-        (0..10_000).for_each(|_| counts[draw(&logits, 1.0, &mut random) as usize] += 1);
-        assert_eq!(counts[1], 0);
-        assert!((7_300..7_700).contains(&counts[2]), "{counts:?}");
     }
 }

@@ -5,7 +5,6 @@
 
 mod decode;
 mod live;
-mod rules;
 mod spans;
 mod vad;
 mod vocabulary;
@@ -15,8 +14,8 @@ mod words;
 use crate::{Engine, Error, LoadOptions, Sequence};
 use akunu_audio::{FRAME_RATE, Features};
 use akunu_formats::ModelFile;
+use akunu_plan::rules::{Rules, log_sum};
 use decode::{Decoded, Prompted};
-use rules::Rules;
 use spans::{Spans, compression_ratio};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -294,7 +293,7 @@ impl Transcriber {
         let logits = self.engine.prefill(&mut heard.fork(), &[self.vocabulary.start])?;
         let mut found: Vec<(&str, f32)> =
             self.vocabulary.languages().map(|(code, token)| (code, logits[token as usize])).collect();
-        let total = rules::log_sum(&found.iter().map(|f| f.1).collect::<Vec<f32>>());
+        let total = log_sum(&found.iter().map(|f| f.1).collect::<Vec<f32>>());
         found.iter_mut().for_each(|f| f.1 = (f.1 - total).exp());
         found.sort_by(|a, b| b.1.total_cmp(&a.1));
         Ok(found)
@@ -352,7 +351,7 @@ impl Session {
             Some(text) => vocabulary.encode(&format!(" {}", text.trim())),
             None => Vec::new(),
         };
-        let rules = Rules::new(vocabulary, options.timestamps);
+        let rules = vocabulary.rules(options.timestamps);
         let random = options.decoding.seed;
         let mut options = options.clone();
         options.decoding.beams = options.decoding.beams.clamp(1, MAX_CANDIDATES);
@@ -477,7 +476,7 @@ impl Session {
         let mut result = None;
         for temperature in &limits.temperatures {
             let random = &mut self.said.random;
-            let decoded = decode::decode(engine, vocabulary, &self.rules, prompted, &limits, *temperature, random)?;
+            let decoded = decode::decode(engine, &self.rules, prompted, &limits, *temperature, random)?;
             let ratio = compression_ratio(vocabulary.text(&decoded.tokens).trim());
             let unlikely = decoded.log_probability < limits.log_probability;
             let silence = prompted.no_speech > limits.no_speech && unlikely;

@@ -1,8 +1,11 @@
 //! The vocabulary of speech: words, and the tokens that say what to do, in which language, and when.
 
+use super::STEPS;
 use crate::Error;
 use akunu_formats::ModelFile;
+use akunu_plan::Rules;
 use akunu_text::{Encode, Ranked, Tokenizer};
+use bytemuck::Zeroable;
 
 /// Every language by its code and name, in the order of their tokens.
 #[rustfmt::skip]
@@ -155,6 +158,21 @@ impl Vocabulary {
 
     pub fn is_timestamp(&self, token: u32) -> bool {
         token >= self.first_timestamp
+    }
+
+    /// What a text obeys.
+    pub fn rules(&self, timestamps: bool) -> Rules {
+        let rules = Rules {
+            end: self.end,
+            first_timestamp: self.first_timestamp,
+            timestamps: timestamps.into(),
+            // One second.
+            latest_start: STEPS as u32,
+            ..Rules::zeroed()
+        };
+        let never = [self.unspoken(), vec![self.no_timestamps]].concat();
+        let not_first = [self.encode(" "), vec![self.end]].concat();
+        rules.listing(&never, &not_first)
     }
 
     /// Tokens that are never said: marks of speakers and noises, and those that ask instead of answer.

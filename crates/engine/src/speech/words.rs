@@ -1,9 +1,9 @@
 //! When each word was said: the path through what the timing heads looked at, token by token.
 
-use super::rules::log_sum;
 use super::{Segment, Vocabulary, Word};
 use crate::engine::{Outputs, Part};
 use crate::{Engine, Error, Sequence};
+use akunu_plan::rules::log_sum;
 
 /// A word of a window, in seconds from its start.
 struct Timed {

@@ -72,9 +72,15 @@ impl Builder<'_> {
             product.args[slots::matmul::MAXIMA] = Arg::Buffer(maxima);
         }
         let params = Params::Token(TokenParams { n: c.vocab as u32 });
+        // What was heard is told by rules.
+        let total = self.model.encoder.as_ref().map_or(Arg::None, |_| {
+            let total = Arg::Buffer(self.buffer("total", Per::Output, 1));
+            self.op(OpKind::Suppress, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(maxima), total], params);
+            total
+        });
         let drawn = self.buffer("drawn", Per::Output, 1);
         self.op(OpKind::Sample, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(drawn)], params);
-        let choice = [Arg::Buffer(logits), Arg::Buffer(maxima), Arg::Buffer(drawn)];
+        let choice = [Arg::Buffer(logits), Arg::Buffer(maxima), Arg::Buffer(drawn), total];
         self.op(OpKind::Advance, Per::Output, &choice, params);
     }
 }

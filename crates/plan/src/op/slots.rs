@@ -78,6 +78,11 @@ pub mod weights {
     pub const Y: usize = 1;
     pub const KV: usize = 2;
 }
+pub mod suppress {
+    pub const X: usize = 0;
+    pub const MAXIMA: usize = 1;
+    pub const TOTAL: usize = 2;
+}
 pub mod sample {
     pub const X: usize = 0;
     pub const Y: usize = 1;
@@ -86,4 +91,5 @@ pub mod advance {
     pub const X: usize = 0;
     pub const MAXIMA: usize = 1;
     pub const DRAWN: usize = 2;
+    pub const TOTAL: usize = 3;
 }

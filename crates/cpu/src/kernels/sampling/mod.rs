@@ -1,6 +1,7 @@
-//! Choosing tokens: draws from logits, arg-max over them, and the step on to the next token.
+//! Choosing tokens: rules over logits, draws from them, arg-max, and the step on to the next token.
 
 mod sample;
+mod suppress;
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
@@ -8,8 +9,10 @@ use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{MAXIMA_SLICE, NONE_DRAWN, OpKind, TokenParams, slots};
 use akunu_plan::record::Record;
+use akunu_plan::rules::Chosen;
 
 pub(super) use sample::SAMPLE;
+pub(super) use suppress::SUPPRESS;
 
 pub(super) static ADVANCE: &[LeveledRow] = levels!("advance", OpKind::Advance, |_| true, advance);
 
@@ -55,23 +58,28 @@ unsafe fn first_largest<S: Simd>(s: S, x: *const f32, n: usize) -> usize {
 /// the largest maximum. Tiny, and alone in its step: lane 0 does it.
 #[inline(always)]
 unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
-    use slots::advance::{DRAWN, MAXIMA, X};
+    use slots::advance::{DRAWN, MAXIMA, TOTAL, X};
     if lane.index != 0 {
         return;
     }
     let n = record.params::<TokenParams>().n as usize;
-    let token = |output: usize| {
+    let choice = |output: usize| {
         let row = |slot: usize| context.row(record, slot, output).cast::<f32>().cast_const();
-        // SAFETY: a row has `n` logits, a maximum for every slice of them, and one token where there are draws.
+        // SAFETY: a row has `n` logits, a maximum for every slice of them, and one value of the others where they are there;
+        // tokens are below `n`.
         unsafe {
-            if !record.args[DRAWN].is_none() && *row(DRAWN) != NONE_DRAWN {
-                return *row(DRAWN) as u32;
-            }
-            let from = first_largest(s, row(MAXIMA), n.div_ceil(MAXIMA_SLICE)) * MAXIMA_SLICE;
-            (from + first_largest(s, row(X).add(from), MAXIMA_SLICE.min(n - from))) as u32
+            let value = |slot: usize| if record.args[slot].is_none() { None } else { Some(*row(slot)) };
+            let token = match value(DRAWN) {
+                Some(drawn) if drawn != NONE_DRAWN => (drawn as usize).min(n - 1),
+                _ => {
+                    let from = first_largest(s, row(MAXIMA), n.div_ceil(MAXIMA_SLICE)) * MAXIMA_SLICE;
+                    from + first_largest(s, row(X).add(from), MAXIMA_SLICE.min(n - from))
+                }
+            };
+            Chosen { token: token as u32, logit: *row(X).add(token), total: value(TOTAL).unwrap_or(0.0) }
         }
     };
     // SAFETY: a record with `Advance` waits for everything before it, and what follows waits for it;
     // only lane 0 is here.
-    unsafe { context.advance(token) }
+    unsafe { context.advance(choice) }
 }
