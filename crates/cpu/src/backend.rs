@@ -118,7 +118,10 @@ impl Cpu {
             Arg::Weight(id) => Some(program.weight(*id)),
             _ => None,
         });
-        let packs = |w: &Weight| w.rows.is_multiple_of(packed::ROWS) && matmul::table::packs(w.dtype, self.level);
+        let packs = |w: &Weight| {
+            let fits = w.rows.is_multiple_of(packed::ROWS) && w.cols <= packed::MAX_COLS;
+            fits && matmul::table::packs(w.dtype, self.level)
+        };
         !self.in_place && weight.is_some_and(packs)
     }
 

@@ -15,6 +15,8 @@ use std::ops::Range;
 
 /// Rows that are interleaved.
 pub const ROWS: usize = 16;
+/// Values of the longest row that is packed: kernels keep something about each block of theirs.
+pub const MAX_COLS: usize = 1 << 16;
 /// Bytes of the largest block.
 const MAX_BYTES: usize = 256;
 

@@ -6,6 +6,7 @@ use crate::block::ALIGN;
 use crate::kernels;
 use crate::level::Level;
 use crate::memory::Memory;
+use crate::packed;
 use akunu_dtype::DType;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};
@@ -395,6 +396,9 @@ impl Checker<'_> {
         let asked = (self.record.flags & W_IS_PACKED != 0).then_some((rows * row_bytes as usize, row_bytes as usize));
         if packed != asked {
             return Err("its weight is packed otherwise in this memory".into());
+        }
+        if packed.is_some() && cols > packed::MAX_COLS {
+            return Err(format!("rows of {cols} values are too long to be packed"));
         }
         if side_bytes > 0 {
             for plane in &self.record.planes[planes..planes + 2] {

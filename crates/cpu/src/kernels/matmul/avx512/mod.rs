@@ -8,8 +8,8 @@
 //! Integer sums are exact, so only that last register's order matters, and it is the definition's.
 //!
 //! [`one`] does this for one activation row, straight from the weights; [`few`] for up to [`FEW`] where a format is
-//! unpacked by steps; [`panel`] from weights that are unpacked once for several rows. [`packed`] has the weights in the
-//! order that a panel has them in.
+//! unpacked by steps; [`panel`] from weights that are unpacked once for several rows. [`packed`] is for weights that lie in
+//! the order that a panel has them in.
 
 mod any;
 mod blocks;

@@ -6,10 +6,8 @@
 //! adding across lanes. Sums begin at what takes the weights' bias off. Each chain of a row has its own running sum, kept
 //! in memory between panels. While one panel is multiplied, the bytes of the next are asked for.
 
-use super::packed::{Packed, each_block};
 use super::{BLOCKS, PAIR, STEP, Weights, add_transposed, low_bits, transposed};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
-use crate::packed::ROWS as GROUP;
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -58,55 +56,17 @@ pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
     let unpack = |s: *mut Scratch, rows: (usize, usize), stretch: Stretch, blocks: Range<usize>| unsafe {
         unpack(w, d, s, rows, stretch.k, blocks);
     };
-    let form = Form { unpack: &unpack, bias: W::BIAS, step_bytes: W::STEP_BYTES, packed: false };
+    let form = Form { unpack: &unpack, bias: W::BIAS, step_bytes: W::STEP_BYTES };
     // SAFETY: the same contract.
     unsafe { form.run((W::WIDE, W::OFFSETS), d) }
-}
-
-/// # Safety
-/// As `Dots` promises, of packed weights.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn packed<P: Packed>(d: &Dots) {
-    let step_bytes = BLOCKS * P::BYTES / P::BLOCKS;
-    let unpack = |s: *mut Scratch, (n0, n): (usize, usize), stretch: Stretch, blocks: Range<usize>| {
-        for b in blocks.step_by(P::BLOCKS) {
-            let at = (n0 + n) * d.w_stride + GROUP * (stretch.k / 32 + b) / P::BLOCKS * P::BYTES;
-            // SAFETY: blocks of 16 rows that exist, and their place in the panel.
-            unsafe { unpack_packed::<P>(d.w.add(at), Lanes { s, n, b }) }
-        }
-    };
-    let form = Form { unpack: &unpack, bias: P::BIAS, step_bytes, packed: true };
-    // SAFETY: the same contract.
-    unsafe { form.run((P::WIDE, P::OFFSETS), d) }
-}
-
-/// Unpacks the blocks that lie together at `p`.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn unpack_packed<P: Packed>(p: *const u8, to: Lanes) {
-    // SAFETY: the caller's blocks.
-    unsafe {
-        let head = P::head(p);
-        each_block!(P, |B| {
-            let w = P::block::<B>(p, &head);
-            to.integers(B, 0, [w.q[0], w.q[1], w.q[2], w.q[3]]);
-            to.integers(B, 1, [w.q[4], w.q[5], w.q[6], w.q[7]]);
-            for half in 0..if P::WIDE { 1 } else { 2 } {
-                to.scale(B, half, w.scale[half]);
-                if P::OFFSETS {
-                    to.offset(B, half, w.offset[half]);
-                }
-            }
-        });
-    }
 }
 
 /// What of a format is left when it is unpacked.
 struct Form<'a> {
     unpack: Unpack<'a>,
     bias: u8,
-    /// Bytes of a step of one weight row, and whether they lie among those of 16 rows.
+    /// Bytes of a step of one weight row.
     step_bytes: usize,
-    packed: bool,
 }
 
 impl Form<'_> {
@@ -175,13 +135,10 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
                             (false, false) => (end, 0),
                         };
                         let next = Stretch::at(from, d.k);
-                        let bytes = next.blocks * form.step_bytes / BLOCKS;
-                        let apart = if form.packed { GROUP } else { 1 };
                         let mut ahead = Ahead {
-                            at: d.w.wrapping_add(row * d.w_stride + apart * (from / STEP * form.step_bytes)),
-                            stride: if form.packed { bytes } else { d.w_stride },
-                            far: if form.packed { GROUP * (d.w_stride - bytes) } else { 0 },
-                            bytes,
+                            at: d.w.wrapping_add(row * d.w_stride + from / STEP * form.step_bytes),
+                            stride: d.w_stride,
+                            bytes: next.blocks * form.step_bytes / BLOCKS,
                             rows: COLS,
                             each: COLS.div_ceil(rows.div_ceil(MOST) * stretch.blocks),
                         };
@@ -206,8 +163,6 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
 struct Ahead {
     at: *const u8,
     stride: usize,
-    /// Bytes to skip after 16 rows.
-    far: usize,
     bytes: usize,
     /// How many are left, and how many to ask for with every block that is multiplied.
     rows: usize,
@@ -225,8 +180,7 @@ impl Ahead {
                 prefetch_far(self.at.wrapping_add(byte));
             }
             self.rows -= 1;
-            let skip = if self.rows.is_multiple_of(GROUP) { self.far } else { 0 };
-            self.at = self.at.wrapping_add(self.stride + skip);
+            self.at = self.at.wrapping_add(self.stride);
         }
     }
 }

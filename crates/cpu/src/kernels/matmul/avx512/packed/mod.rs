@@ -1,16 +1,18 @@
 //! Packed weights (`crate::packed`): lanes are weight rows, as in a panel, straight from memory.
 //!
 //! A broadcast of four activation bytes multiplies 16 rows, eight `vpdpbusd` make a block's integer sum, and nothing is
-//! ever added across lanes. Up to [`MOST`] activation rows are multiplied from registers, more of them from a panel.
+//! ever added across lanes. [`one`] has the sums of one activation row in registers; in [`several`] they wait in memory.
+
+mod one;
+mod several;
 
 use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0, levels};
-use super::panel;
 use super::superblocks::{Q4K, Q5K, Q6K, join, masked_or, negated, product};
+use super::{BLOCKS, panel};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
 use crate::simd::prefetch;
 use std::arch::x86_64::*;
-use std::mem::MaybeUninit;
 
 /// 32 values of 16 weight rows.
 #[derive(Clone, Copy)]
@@ -70,169 +72,173 @@ macro_rules! each_block {
 }
 pub(in crate::kernels::matmul) use each_block;
 
-/// Activation rows that are multiplied from registers.
-const MOST: usize = 4;
-/// Blocks of a row whose sums are kept for that.
-const LONGEST: usize = 2048;
+/// Blocks of the longest row there is a kernel for.
+const LONGEST: usize = crate::packed::MAX_COLS / 32;
+
+/// What a block of activations has beside integers and a scale: what takes the bias off the integer sums of its halves, or
+/// the sums that offsets are multiplied with, as bits. A wide format takes the first.
+type Extra = [i32; 2];
+
 /// Bytes that weights are asked for ahead of the loads.
 const AHEAD: usize = 4096;
 
 /// The kernel of a format.
 ///
 /// # Safety
-/// As [`Dots`] promises, of packed weights: their rows, and the tile's, come by 16. The machine has AVX-512 F, BW, VL, DQ
-/// and VNNI.
+/// As [`Dots`] promises, of packed weights: their rows, and the tile's, come by 16 and have no more than
+/// [`crate::packed::MAX_COLS`] values. The machine has AVX-512 F, BW, VL, DQ and VNNI.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn q8_packed<P: Packed>(d: &Dots) {
     // SAFETY: the same contract.
     unsafe {
         match d.rows {
             0 => {}
-            1 if d.k <= 32 * LONGEST => rows::<P, 1>(d),
-            2 if d.k <= 32 * LONGEST => rows::<P, 2>(d),
-            3 if d.k <= 32 * LONGEST => rows::<P, 3>(d),
-            MOST if d.k <= 32 * LONGEST => rows::<P, MOST>(d),
-            _ => panel::packed::<P>(d),
+            1 => one::one::<P>(d),
+            _ => several::several::<P>(d),
         }
     }
 }
 
-/// What belongs to an activation row: integers, scales, group sums, and what takes the bias off.
+/// Extras of a row, in whole pairs of steps.
+fn extras_len(d: &Dots) -> usize {
+    (d.k / 32).next_multiple_of(2 * BLOCKS)
+}
+
+/// Writes the extras of activation row `m`.
+///
+/// # Safety
+/// As [`q8_packed`]; there is room for [`extras_len`].
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn extras<P: Packed>(d: &Dots, m: usize, to: *mut Extra) {
+    const { assert!(P::BIAS == 0 || !P::OFFSETS) };
+    // SAFETY: blocks of the row.
+    unsafe {
+        let (q, _, sums) = q8_row(d, m);
+        if P::BIAS != 0 {
+            panel::starts(q, d.k / 32, P::WIDE, P::BIAS, to);
+        }
+        for b in 0..if P::OFFSETS { d.k / 32 } else { 0 } {
+            let halves = [*sums.add(2 * b), *sums.add(2 * b + 1)];
+            let sums = if P::WIDE { [halves[0] + halves[1]; 2] } else { halves };
+            *to.add(b) = sums.map(|sum| sum.to_bits() as i32);
+        }
+    }
+}
+
+/// A block of an activation row.
 #[derive(Clone, Copy)]
 struct Side {
     q: *const u8,
-    scales: *const f32,
-    sums: *const f32,
-    starts: *const [i32; 2],
+    scale: *const f32,
+    extra: *const Extra,
 }
 
-/// `M` activation rows.
+impl Side {
+    /// That of some rows further, or some blocks.
+    ///
+    /// # Safety
+    /// It exists.
+    #[inline(always)]
+    unsafe fn further(self, d: &Dots, rows: usize, blocks: usize) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self {
+                q: self.q.add(rows * d.x_stride + 32 * blocks),
+                scale: self.scale.byte_add(rows * d.x_stride).add(blocks),
+                extra: self.extra.add(rows * extras_len(d) + blocks),
+            }
+        }
+    }
+}
+
+/// Adds the products of a block of `R` activation rows with that of 16 times `H` weight rows.
 ///
 /// # Safety
-/// As [`q8_packed`], with `d.rows == M`.
+/// The blocks exist.
+#[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn rows<P: Packed, const M: usize>(d: &Dots) {
-    let mut starts = [const { MaybeUninit::<[[i32; 2]; LONGEST]>::uninit() }; M];
-    let blocks = d.k / 32;
-    // SAFETY: blocks of the rows; sums are read where they were written; results stay within the tile.
+unsafe fn multiply<P: Packed, const R: usize, const H: usize>(
+    sum: &mut [[__m512; H]; R],
+    w: &[Block; H],
+    x: &[Side; R],
+) {
+    let parts = if P::WIDE { 1 } else { 2 };
+    // SAFETY: the caller's blocks.
     unsafe {
-        let x: [Side; M] = std::array::from_fn(|m| {
-            let (q, scales, sums) = q8_row(d, m);
-            let to = starts[m].as_mut_ptr().cast();
-            if P::BIAS != 0 {
-                panel::starts(q, blocks, P::WIDE, P::BIAS, to);
+        for part in 0..parts {
+            let mut v: [[__m512i; H]; R] =
+                x.map(|x| [_mm512_set1_epi32(if P::BIAS == 0 { 0 } else { (*x.extra)[part] }); H]);
+            macro_rules! add {
+                ($($i:literal)*) => {
+                    $(for (v, x) in v.iter_mut().zip(x) {
+                        add_quad::<$i, H>(v, w, x.q);
+                    })*
+                };
             }
-            Side { q, scales, sums, starts: to }
-        });
-        for n in (0..d.cols).step_by(ROWS) {
-            let mut at = d.w.add(n * d.w_stride);
-            let mut sum = [[_mm512_setzero_ps(); 4]; M];
-            let mut b = 0;
-            while P::BLOCKS == 1 && b + 4 <= blocks {
-                ask(at, 4 * ROWS * P::BYTES);
-                let next = |i: usize| at.add(i * ROWS * P::BYTES);
-                add::<P, M, 0, 0>(&mut sum, &x, next(0), &P::head(next(0)), b);
-                add::<P, M, 0, 1>(&mut sum, &x, next(1), &P::head(next(1)), b + 1);
-                add::<P, M, 0, 2>(&mut sum, &x, next(2), &P::head(next(2)), b + 2);
-                add::<P, M, 0, 3>(&mut sum, &x, next(3), &P::head(next(3)), b + 3);
-                (at, b) = (next(4), b + 4);
+            if part == 0 {
+                add!(0 1 2 3);
             }
-            while P::BLOCKS == 8 && b < blocks {
-                ask(at, ROWS * P::BYTES);
-                let head = P::head(at);
-                add::<P, M, 0, 0>(&mut sum, &x, at, &head, b);
-                add::<P, M, 1, 1>(&mut sum, &x, at, &head, b + 1);
-                add::<P, M, 2, 2>(&mut sum, &x, at, &head, b + 2);
-                add::<P, M, 3, 3>(&mut sum, &x, at, &head, b + 3);
-                add::<P, M, 4, 0>(&mut sum, &x, at, &head, b + 4);
-                add::<P, M, 5, 1>(&mut sum, &x, at, &head, b + 5);
-                add::<P, M, 6, 2>(&mut sum, &x, at, &head, b + 6);
-                add::<P, M, 7, 3>(&mut sum, &x, at, &head, b + 7);
-                (at, b) = (at.add(ROWS * P::BYTES), b + 8);
+            if P::WIDE || part == 1 {
+                add!(4 5 6 7);
             }
-            // Up to three that are left of blocks that lie alone.
-            if b < blocks {
-                ask(at, (blocks - b) * ROWS * P::BYTES);
-                add::<P, M, 0, 0>(&mut sum, &x, at, &P::head(at), b);
+            for ((sum, v), x) in sum.iter_mut().zip(v).zip(x) {
+                let scale = _mm512_set1_ps(*x.scale);
+                for ((sum, v), w) in sum.iter_mut().zip(v).zip(w) {
+                    *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w.scale[part], scale), *sum);
+                }
             }
-            if b + 1 < blocks {
-                let at = at.add(ROWS * P::BYTES);
-                add::<P, M, 0, 1>(&mut sum, &x, at, &P::head(at), b + 1);
+        }
+        for part in 0..if P::OFFSETS { parts } else { 0 } {
+            for (sum, x) in sum.iter_mut().zip(x) {
+                let sums = _mm512_set1_ps(f32::from_bits((*x.extra)[part] as u32));
+                for (sum, w) in sum.iter_mut().zip(w) {
+                    *sum = _mm512_fmadd_ps(w.offset[part], sums, *sum);
+                }
             }
-            if b + 2 < blocks {
-                let at = at.add(2 * ROWS * P::BYTES);
-                add::<P, M, 0, 2>(&mut sum, &x, at, &P::head(at), b + 2);
-            }
-            for (m, c) in sum.into_iter().enumerate() {
-                let sum = _mm512_add_ps(_mm512_add_ps(c[0], c[1]), _mm512_add_ps(c[2], c[3]));
-                _mm512_storeu_ps(d.out.add(m * d.out_stride + n), sum);
-            }
+        }
+    }
+}
+
+/// Adds the products of quad `I` of a block, which begins at `q`.
+///
+/// # Safety
+/// The block exists.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn add_quad<const I: usize, const H: usize>(v: &mut [__m512i; H], w: &[Block; H], q: *const u8) {
+    // SAFETY: a quad of the block; the instructions change nothing but registers.
+    unsafe {
+        if let ([v0, v1], [w0, w1]) = (&mut v[..], &w[..]) {
+            // The compiler would load the broadcasts of all rows first, and have no registers left for them.
+            let _quad: __m512i;
+            std::arch::asm!(
+                "vpbroadcastd {quad}, dword ptr [{q} + 4 * {i}]",
+                "vpdpbusd {v0}, {w0}, {quad}",
+                "vpdpbusd {v1}, {w1}, {quad}",
+                quad = out(zmm_reg) _quad,
+                q = in(reg) q,
+                i = const I,
+                v0 = inout(zmm_reg) *v0,
+                v1 = inout(zmm_reg) *v1,
+                w0 = in(zmm_reg) w0.q[I],
+                w1 = in(zmm_reg) w1.q[I],
+                options(pure, readonly, nostack, preserves_flags)
+            );
+            return;
+        }
+        let quad = _mm512_set1_epi32(q.add(4 * I).cast::<i32>().read());
+        for (v, w) in v.iter_mut().zip(w) {
+            *v = _mm512_dpbusd_epi32(*v, w.q[I], quad);
         }
     }
 }
 
 /// Asks for the lines of the next bytes, some ahead.
 #[inline(always)]
-fn ask(at: *const u8, bytes: usize) {
+fn ask(at: *const u8, bytes: usize, ahead: usize) {
     for line in (0..bytes).step_by(64) {
-        prefetch(at.wrapping_add(AHEAD + line));
-    }
-}
-
-/// Adds the products of block `b`, which is block `B` of those at `at`, to chain `C` of every activation row.
-///
-/// # Safety
-/// The caller has the AVX-512 level; the block exists, and `head` is its.
-#[inline(always)]
-unsafe fn add<P: Packed, const M: usize, const B: usize, const C: usize>(
-    sum: &mut [[__m512; 4]; M],
-    x: &[Side; M],
-    at: *const u8,
-    head: &P::Head,
-    b: usize,
-) {
-    // SAFETY: the same contract.
-    unsafe {
-        let w = P::block::<B>(at, head);
-        for (sum, x) in sum.iter_mut().zip(x) {
-            sum[C] = multiply::<P>(sum[C], &w, x, b);
-        }
-    }
-}
-
-/// Adds the products of block `b` of an activation row.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn multiply<P: Packed>(mut sum: __m512, w: &Block, x: &Side, b: usize) -> __m512 {
-    // SAFETY: the block exists.
-    unsafe {
-        let start = |h: usize| if P::BIAS == 0 { 0 } else { (*x.starts.add(b))[h] };
-        let quad = |i: usize| _mm512_set1_epi32(x.q.add(32 * b + 4 * i).cast::<i32>().read());
-        let scale = _mm512_set1_ps(*x.scales.add(b));
-        let sums = (*x.sums.add(2 * b), *x.sums.add(2 * b + 1));
-        if P::WIDE {
-            let mut v = _mm512_set1_epi32(start(0));
-            for (i, q) in w.q.into_iter().enumerate() {
-                v = _mm512_dpbusd_epi32(v, q, quad(i));
-            }
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w.scale[0], scale), sum);
-            if P::OFFSETS {
-                sum = _mm512_fmadd_ps(w.offset[0], _mm512_set1_ps(sums.0 + sums.1), sum);
-            }
-            return sum;
-        }
-        for h in 0..2 {
-            let mut v = _mm512_set1_epi32(start(h));
-            for i in 4 * h..4 * h + 4 {
-                v = _mm512_dpbusd_epi32(v, w.q[i], quad(i));
-            }
-            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w.scale[h], scale), sum);
-        }
-        if P::OFFSETS {
-            sum = _mm512_fmadd_ps(w.offset[0], _mm512_set1_ps(sums.0), sum);
-            sum = _mm512_fmadd_ps(w.offset[1], _mm512_set1_ps(sums.1), sum);
-        }
-        sum
+        prefetch(at.wrapping_add(ahead + line));
     }
 }
 

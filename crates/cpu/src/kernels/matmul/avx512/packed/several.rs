@@ -1,0 +1,145 @@
+//! Several activation rows: the blocks of 32 weight rows are in registers while all activation rows pass by, four at a time.
+//!
+//! A broadcast from memory takes longer than the two `vpdpbusd` that use it, so that 32 weight rows share it; a sum is read
+//! and written once for the 16 that a block has.
+
+use super::{AHEAD, Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len, multiply};
+use crate::kernels::matmul::dots::{Dots, q8_row};
+use crate::packed::ROWS;
+use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
+
+/// Activation rows that are multiplied at a time, at most, and whose sums wait.
+const MOST: usize = 4;
+const TILE: usize = 64;
+/// Chains of a sum, as in `generic`.
+const CHAINS: usize = 4;
+/// The same place of the next 32 weight rows is asked for if no further than this.
+const FAR: usize = 24 << 10;
+
+/// What waits in memory.
+#[repr(C, align(64))]
+struct Scratch {
+    sum: [[[f32; 2 * ROWS]; TILE]; CHAINS],
+    extra: [Extra; MOST * LONGEST],
+}
+
+/// # Safety
+/// As [`super::q8_packed`].
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn several<P: Packed>(d: &Dots) {
+    let mut scratch = MaybeUninit::<Scratch>::uninit();
+    let s = scratch.as_mut_ptr();
+    let most = (MOST * LONGEST / extras_len(d).max(1)).min(TILE);
+    for m0 in (0..d.rows).step_by(most) {
+        let rows = most.min(d.rows - m0);
+        // SAFETY: rows and columns of the tile; the extras of `most` rows fit.
+        unsafe {
+            let extra = (&raw mut (*s).extra).cast::<Extra>();
+            for m in 0..rows {
+                extras::<P>(d, m0 + m, extra.add(m * extras_len(d)));
+            }
+            let (q, scale, _) = q8_row(d, m0);
+            let x = Side { q, scale, extra };
+            for n in (0..d.cols).step_by(2 * ROWS) {
+                columns::<P>(d, s, (x, rows), n);
+                for m in 0..rows {
+                    for half in 0..if n + ROWS < d.cols { 2 } else { 1 } {
+                        let chain = |c: usize| match c < d.k / 32 {
+                            true => _mm512_load_ps(&raw const (*s).sum[c][m][half * ROWS]),
+                            false => _mm512_setzero_ps(),
+                        };
+                        let sum = _mm512_add_ps(_mm512_add_ps(chain(0), chain(1)), _mm512_add_ps(chain(2), chain(3)));
+                        _mm512_storeu_ps(d.out.add((m0 + m) * d.out_stride + n + half * ROWS), sum);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sums of weight rows from `n` and the activation rows that begin at `x`. If there are but 16 weight rows, they stand
+/// in for the others.
+///
+/// # Safety
+/// As [`several`]: they exist, and their extras.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, (x, rows): (Side, usize), n: usize) {
+    let group = ROWS * d.w_stride;
+    let second = if n + ROWS < d.cols { group } else { 0 };
+    let ahead = if 2 * group <= FAR { 2 * group } else { AHEAD };
+    // SAFETY: blocks of the rows; sums of the scratch.
+    unsafe {
+        let mut p = [d.w.add(n * d.w_stride), d.w.add(n * d.w_stride + second)];
+        for first in (0..d.k / 32).step_by(P::BLOCKS) {
+            let heads = p.map(|p| {
+                ask(p, ROWS * P::BYTES, ahead);
+                P::head(p)
+            });
+            for b in first..first + P::BLOCKS {
+                let w = blocks::<P>(p, &heads, b - first);
+                let (mut m, mut x) = (0, x.further(d, 0, b));
+                while m < rows {
+                    let sum = (&raw mut (*s).sum[b % CHAINS][m], b < CHAINS);
+                    // As even groups as there are.
+                    let count = (rows - m).div_ceil((rows - m).div_ceil(MOST));
+                    match count {
+                        1 => add::<P, 1>(d, sum, &w, x),
+                        2 => add::<P, 2>(d, sum, &w, x),
+                        3 => add::<P, 3>(d, sum, &w, x),
+                        _ => add::<P, MOST>(d, sum, &w, x),
+                    }
+                    (m, x) = (m + count, x.further(d, count, 0));
+                }
+            }
+            p = p.map(|p| p.add(ROWS * P::BYTES));
+        }
+    }
+}
+
+/// Block `b` of those that lie together at both places.
+///
+/// # Safety
+/// The caller has the AVX-512 level; the blocks exist, and the heads are theirs.
+#[inline(always)]
+unsafe fn blocks<P: Packed>(p: [*const u8; 2], heads: &[P::Head; 2], b: usize) -> [Block; 2] {
+    // SAFETY: the same contract.
+    unsafe {
+        match b {
+            0 => [P::block::<0>(p[0], &heads[0]), P::block::<0>(p[1], &heads[1])],
+            1 => [P::block::<1>(p[0], &heads[0]), P::block::<1>(p[1], &heads[1])],
+            2 => [P::block::<2>(p[0], &heads[0]), P::block::<2>(p[1], &heads[1])],
+            3 => [P::block::<3>(p[0], &heads[0]), P::block::<3>(p[1], &heads[1])],
+            4 => [P::block::<4>(p[0], &heads[0]), P::block::<4>(p[1], &heads[1])],
+            5 => [P::block::<5>(p[0], &heads[0]), P::block::<5>(p[1], &heads[1])],
+            6 => [P::block::<6>(p[0], &heads[0]), P::block::<6>(p[1], &heads[1])],
+            _ => [P::block::<7>(p[0], &heads[0]), P::block::<7>(p[1], &heads[1])],
+        }
+    }
+}
+
+/// Adds the products of the block at `x`, and of `R - 1` rows after it, to their sums, or begins them.
+///
+/// # Safety
+/// The caller has the AVX-512 level; the blocks and the sums exist.
+#[inline(always)]
+unsafe fn add<P: Packed, const R: usize>(
+    d: &Dots,
+    (sums, begins): (*mut [f32; 2 * ROWS], bool),
+    w: &[Block; 2],
+    x: Side,
+) {
+    // SAFETY: the same contract.
+    unsafe {
+        let sums = sums.cast::<[__m512; 2]>();
+        let mut sum = [[_mm512_setzero_ps(); 2]; R];
+        if !begins {
+            sum = std::array::from_fn(|r| *sums.add(r));
+        }
+        multiply::<P, R, 2>(&mut sum, w, &std::array::from_fn(|r| x.further(d, r, 0)));
+        for (r, sum) in sum.into_iter().enumerate() {
+            *sums.add(r) = sum;
+        }
+    }
+}
