@@ -221,8 +221,8 @@ fn chains_choose_what_is_chosen_token_by_token() {
     let model = model(&dir, DType::F32);
     for (level, timestamps) in Level::available().flat_map(|level| [(level, true), (level, false)]) {
         let mut longest = 0;
-        for (_, recording) in expected["recordings"].as_object().unwrap().iter().filter(|(name, _)| *name != "silence")
-        {
+        for name in ["german", "long"] {
+            let recording = &expected["recordings"][name];
             let path = dir.write("recording.wav", &wav(&play(recording)));
             let language = recording["language"].as_str().unwrap();
             longest = longest.max(stepwise::compare(&model, load_options(level), &path, language, timestamps));
