@@ -13,7 +13,7 @@ mod strip;
 pub use product::{matmul, matmul_gated};
 pub use strip::{Strip, StripFn, bf16, f16, f32, packed, quantized};
 
-/// Values of a row that are multiplied at a time.
-pub const DEPTH: usize = 512;
+/// Values of a row that are multiplied at a time: those of 32 rows and of 32 columns fit into the first-level cache.
+pub const DEPTH: usize = 256;
 /// Weight rows that are unpacked together: two tiles.
 pub const STRIP: usize = 2 * crate::simd::tiles::SIDE;
