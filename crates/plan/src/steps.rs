@@ -174,63 +174,64 @@ impl<'a> StepVars<'a> {
         self.texts_mut().fill(RuleVars::default());
     }
 
+    /// `count` variables from a byte offset.
+    fn part<T: Pod>(&self, offset: u32, count: u32) -> &[T] {
+        let at = offset as usize / 4;
+        bytemuck::cast_slice(&self.words[at..at + count as usize * size_of::<T>() / 4])
+    }
+
+    fn part_mut<T: Pod>(&mut self, offset: u32, count: u32) -> &mut [T] {
+        let at = offset as usize / 4;
+        bytemuck::cast_slice_mut(&mut self.words[at..at + count as usize * size_of::<T>() / 4])
+    }
+
     pub fn rows(&self) -> &[RowVars] {
         let h = self.header();
-        let at = h.rows_offset as usize / 4;
-        bytemuck::cast_slice(&self.words[at..at + h.rows as usize * ROW / 4])
+        self.part(h.rows_offset, h.rows)
     }
 
     pub fn rows_mut(&mut self) -> &mut [RowVars] {
         let h = self.header();
-        let at = h.rows_offset as usize / 4;
-        bytemuck::cast_slice_mut(&mut self.words[at..at + h.rows as usize * ROW / 4])
+        self.part_mut(h.rows_offset, h.rows)
     }
 
     pub fn outputs(&self) -> &[u32] {
         let h = self.header();
-        let at = h.outputs_offset as usize / 4;
-        &self.words[at..at + h.outputs as usize]
+        self.part(h.outputs_offset, h.outputs)
     }
 
     pub fn outputs_mut(&mut self) -> &mut [u32] {
         let h = self.header();
-        let at = h.outputs_offset as usize / 4;
-        &mut self.words[at..at + h.outputs as usize]
+        self.part_mut(h.outputs_offset, h.outputs)
     }
 
     pub fn draws(&self) -> &[DrawVars] {
         let h = self.header();
-        let at = h.draws_offset as usize / 4;
-        bytemuck::cast_slice(&self.words[at..at + h.outputs as usize * DRAW / 4])
+        self.part(h.draws_offset, h.outputs)
     }
 
     pub fn draws_mut(&mut self) -> &mut [DrawVars] {
         let h = self.header();
-        let at = h.draws_offset as usize / 4;
-        bytemuck::cast_slice_mut(&mut self.words[at..at + h.outputs as usize * DRAW / 4])
+        self.part_mut(h.draws_offset, h.outputs)
     }
 
     pub fn rules(&self) -> &Rules {
-        let at = self.header().rules_offset as usize / 4;
-        bytemuck::from_bytes(bytemuck::cast_slice(&self.words[at..at + RULES / 4]))
+        &self.part(self.header().rules_offset, 1)[0]
     }
 
     pub fn rules_mut(&mut self) -> &mut Rules {
-        let at = self.header().rules_offset as usize / 4;
-        bytemuck::from_bytes_mut(bytemuck::cast_slice_mut(&mut self.words[at..at + RULES / 4]))
+        &mut self.part_mut(self.header().rules_offset, 1)[0]
     }
 
     /// Where the text of every output stands.
     pub fn texts(&self) -> &[RuleVars] {
         let h = self.header();
-        let at = h.texts_offset as usize / 4;
-        bytemuck::cast_slice(&self.words[at..at + h.outputs as usize * TEXT / 4])
+        self.part(h.texts_offset, h.outputs)
     }
 
     pub fn texts_mut(&mut self) -> &mut [RuleVars] {
         let h = self.header();
-        let at = h.texts_offset as usize / 4;
-        bytemuck::cast_slice_mut(&mut self.words[at..at + h.outputs as usize * TEXT / 4])
+        self.part_mut(h.texts_offset, h.outputs)
     }
 
     pub fn table(&self, group: usize, sequence: usize) -> &[u32] {

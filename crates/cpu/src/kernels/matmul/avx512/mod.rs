@@ -42,6 +42,8 @@ pub const STEP: usize = 128;
 pub const BLOCKS: usize = STEP / q8::BLOCK;
 /// Values of the largest unit whose scales are unpacked together: two steps.
 pub const PAIR: usize = 2 * STEP;
+/// Chains of a sum.
+const CHAINS: usize = super::generic::Q8_CHAINS;
 /// With up to this many activation rows, weights that are unpacked by steps stay in registers.
 pub const FEW: usize = 16;
 
@@ -117,6 +119,13 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
 
 // Pieces that formats are made of. They ask for the features themselves, so that their intrinsics
 // become instructions before anything is inlined into the kernels.
+
+/// The sum of the chains.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+fn joined(c: [__m512; CHAINS]) -> __m512 {
+    _mm512_add_ps(_mm512_add_ps(c[0], c[1]), _mm512_add_ps(c[2], c[3]))
+}
 
 /// A mask of the low `n` of 64 bits.
 #[inline(always)]

@@ -6,7 +6,7 @@
 //! adding across lanes. Sums begin at what takes the weights' bias off. Each chain of a row has its own running sum, kept
 //! in memory between panels. While one panel is multiplied, the bytes of the next are asked for.
 
-use super::{BLOCKS, PAIR, STEP, Weights, add_transposed, low_bits, transposed};
+use super::{BLOCKS, CHAINS, PAIR, STEP, Weights, add_transposed, joined, low_bits, transposed};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
@@ -23,8 +23,6 @@ const COLS: usize = 32;
 const PANELS: usize = 4;
 /// Activation rows that share an unpacked panel.
 const TILE: usize = 64;
-/// Chains of a sum, as in `generic`.
-const CHAINS: usize = 4;
 
 /// A panel and the sums that it adds to.
 #[repr(C, align(64))]
@@ -470,8 +468,7 @@ unsafe fn store(d: &Dots, sum: *const [[f32; COLS]; CHAINS], m: usize, n: usize,
     // SAFETY: the mask keeps the stores within the tile.
     unsafe {
         for h in 0..cols.div_ceil(16) {
-            let chain = |c: usize| _mm512_load_ps((&raw const (*sum)[c][16 * h]).cast());
-            let sum = _mm512_add_ps(_mm512_add_ps(chain(0), chain(1)), _mm512_add_ps(chain(2), chain(3)));
+            let sum = joined([0, 1, 2, 3].map(|c| _mm512_load_ps((&raw const (*sum)[c][16 * h]).cast())));
             let exist = low_bits(cols - 16 * h) as u16;
             _mm512_mask_storeu_ps(d.out.add(m * d.out_stride + n + 16 * h), exist, sum);
         }

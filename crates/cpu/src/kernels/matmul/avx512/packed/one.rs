@@ -1,5 +1,6 @@
 //! One activation row.
 
+use super::super::{CHAINS, joined};
 use super::{AHEAD, Extra, LONGEST, Packed, Side, ask, extras, multiply};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
@@ -20,7 +21,7 @@ pub unsafe fn one<P: Packed>(d: &Dots) {
         let x = |b: usize| row.further(d, 0, b);
         for n in (0..d.cols).step_by(ROWS) {
             let mut at = d.w.add(n * d.w_stride);
-            let mut sum = [_mm512_setzero_ps(); 4];
+            let mut sum = [_mm512_setzero_ps(); CHAINS];
             let mut b = 0;
             while P::BLOCKS == 1 && b + 4 <= blocks {
                 ask(at, 4 * ROWS * P::BYTES, AHEAD);
@@ -57,8 +58,7 @@ pub unsafe fn one<P: Packed>(d: &Dots) {
                 let at = at.add(2 * ROWS * P::BYTES);
                 add::<P, 0, 2>(&mut sum, at, &P::head(at), x(b + 2));
             }
-            let sum = _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3]));
-            _mm512_storeu_ps(d.out.add(n), sum);
+            _mm512_storeu_ps(d.out.add(n), joined(sum));
         }
     }
 }
@@ -69,7 +69,7 @@ pub unsafe fn one<P: Packed>(d: &Dots) {
 /// The caller has the AVX-512 level; the blocks exist, and `head` is theirs.
 #[inline(always)]
 unsafe fn add<P: Packed, const B: usize, const C: usize>(
-    sum: &mut [__m512; 4],
+    sum: &mut [__m512; CHAINS],
     at: *const u8,
     head: &P::Head,
     x: Side,

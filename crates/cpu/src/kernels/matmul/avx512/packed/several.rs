@@ -1,8 +1,9 @@
 //! Several activation rows: the blocks of 32 weight rows are in registers while all activation rows pass by, four at a time.
 //!
-//! A broadcast from memory takes longer than the two `vpdpbusd` that use it, so that 32 weight rows share it; a sum is read
-//! and written once for the 16 that a block has.
+//! A broadcast from memory takes as long as one `vpdpbusd` or two, so 32 weight rows share it. A sum is read and written once
+//! for the eight `vpdpbusd` of a block.
 
+use super::super::{CHAINS, joined};
 use super::{AHEAD, Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len, multiply};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
@@ -12,8 +13,6 @@ use std::mem::MaybeUninit;
 /// Activation rows that are multiplied at a time, at most, and whose sums wait.
 const MOST: usize = 4;
 const TILE: usize = 64;
-/// Chains of a sum, as in `generic`.
-const CHAINS: usize = 4;
 /// The same place of the next 32 weight rows is asked for if no further than this.
 const FAR: usize = 24 << 10;
 
@@ -49,7 +48,7 @@ pub unsafe fn several<P: Packed>(d: &Dots) {
                             true => _mm512_load_ps(&raw const (*s).sum[c][m][half * ROWS]),
                             false => _mm512_setzero_ps(),
                         };
-                        let sum = _mm512_add_ps(_mm512_add_ps(chain(0), chain(1)), _mm512_add_ps(chain(2), chain(3)));
+                        let sum = joined([0, 1, 2, 3].map(chain));
                         _mm512_storeu_ps(d.out.add((m0 + m) * d.out_stride + n + half * ROWS), sum);
                     }
                 }
