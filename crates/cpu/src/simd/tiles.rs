@@ -32,11 +32,11 @@ static SHAPE: Shape = Shape {
 
 const _: () = assert!(size_of::<Shape>() == 64);
 
-/// Tile instructions with eight others after each. Where another thread shares the core, tile instructions that follow one
+/// Tile instructions with twelve others after each. Where another thread shares the core, tile instructions that follow one
 /// another directly hold each other up: two loads and their two products take 1.6 times as long as with others between
 /// them, which cost nothing. Where none does, nothing changes.
 macro_rules! apart {
-    ($($instruction:literal,)*) => { concat!($($instruction, "\n.fill 8, 1, 0x90\n",)*) };
+    ($($instruction:literal,)*) => { concat!($($instruction, "\n.fill 12, 1, 0x90\n",)*) };
 }
 
 /// The right to use tiles on this thread, until it is dropped.
@@ -51,12 +51,14 @@ impl Tiles {
         Tiles(())
     }
 
-    /// Adds to a block of sums the products of 32 rows and 32 columns over `steps` steps.
+    /// Adds to a block of sums the products of 32 rows and 32 columns over `steps` steps. `between` is other work, done after
+    /// each step; the matrix unit does not wait for it.
     ///
     /// # Safety
     /// `left` and `right` are tiles of bf16, `steps` of them in a row; the second ones begin `left_next` and `right_next`
-    /// bytes on. `sums` has 32 rows of 32 f32, `stride` bytes apart; where `first`, they are not read.
-    #[inline]
+    /// bytes on. `sums` has 32 rows of 32 f32, `stride` bytes apart; where `first`, they are not read. `between` uses none of
+    /// these.
+    #[inline(always)]
     pub unsafe fn multiply(
         &self,
         (left, left_next): (*const u8, usize),
@@ -64,8 +66,8 @@ impl Tiles {
         (sums, stride): (*mut f32, usize),
         steps: usize,
         first: bool,
+        between: &mut impl FnMut(),
     ) {
-        debug_assert!(steps > 0);
         let below = sums.wrapping_byte_add(SIDE * stride);
         // SAFETY: the caller's promise; no other code uses tile registers.
         unsafe {
@@ -81,39 +83,35 @@ impl Tiles {
                     options(nostack, readonly, preserves_flags),
                 );
             }
-            asm!(
-                "2:",
-                apart!(
-                    "tileloadd tmm4, [{a} + {line}*1]",
-                    "tileloadd tmm6, [{b} + {line}*1]",
-                    "tileloadd tmm7, [{b2} + {line}*1]",
-                    "tdpbf16ps tmm0, tmm4, tmm6",
-                    "tileloadd tmm5, [{a2} + {line}*1]",
-                    "tdpbf16ps tmm1, tmm4, tmm7",
-                    "tdpbf16ps tmm2, tmm5, tmm6",
+            for step in 0..steps {
+                let at = step * TILE_BYTES;
+                asm!(
+                    apart!(
+                        "tileloadd tmm4, [{a} + {line}*1]",
+                        "tileloadd tmm6, [{b} + {line}*1]",
+                        "tileloadd tmm7, [{b2} + {line}*1]",
+                        "tdpbf16ps tmm0, tmm4, tmm6",
+                        "tileloadd tmm5, [{a2} + {line}*1]",
+                        "tdpbf16ps tmm1, tmm4, tmm7",
+                        "tdpbf16ps tmm2, tmm5, tmm6",
+                    ),
                     "tdpbf16ps tmm3, tmm5, tmm7",
-                ),
-                "add {a}, {tile}",
-                "add {a2}, {tile}",
-                "add {b}, {tile}",
-                "add {b2}, {tile}",
-                "dec {n}",
-                "jnz 2b",
+                    a = in(reg) left.wrapping_add(at),
+                    a2 = in(reg) left.wrapping_add(left_next + at),
+                    b = in(reg) right.wrapping_add(at),
+                    b2 = in(reg) right.wrapping_add(right_next + at),
+                    line = in(reg) 64_usize,
+                    options(nostack, preserves_flags),
+                );
+                between();
+            }
+            asm!(
                 "tilestored [{c} + {s}*1], tmm0",
                 "tilestored [{c} + {s}*1 + 64], tmm1",
                 "tilestored [{d} + {s}*1], tmm2",
                 "tilestored [{d} + {s}*1 + 64], tmm3",
-                a = inout(reg) left => _,
-                a2 = inout(reg) left.wrapping_add(left_next) => _,
-                b = inout(reg) right => _,
-                b2 = inout(reg) right.wrapping_add(right_next) => _,
-                n = inout(reg) steps => _,
-                c = in(reg) sums,
-                d = in(reg) below,
-                s = in(reg) stride,
-                line = in(reg) 64_usize,
-                tile = const TILE_BYTES,
-                options(nostack),
+                c = in(reg) sums, d = in(reg) below, s = in(reg) stride,
+                options(nostack, preserves_flags),
             );
         }
     }

@@ -195,7 +195,7 @@ pub(super) unsafe fn finish<S: Simd>(
     const SILU: u32 = Activation::Silu as u32;
     const GELU_TANH: u32 = Activation::GeluTanh as u32;
     const GELU_ERF: u32 = Activation::GeluErf as u32;
-    let parts = Epilogue { p, dots, bias, residual, y };
+    let parts = Epilogue { scale: p.scale, soft_cap: p.soft_cap, dots, bias, residual, y };
     // SAFETY: the caller's promise.
     unsafe {
         match p.activation {
@@ -208,15 +208,16 @@ pub(super) unsafe fn finish<S: Simd>(
 }
 
 /// What [`finish`] reads and writes.
-struct Epilogue<'a> {
-    p: &'a MatMulParams,
+struct Epilogue {
+    scale: f32,
+    soft_cap: f32,
     dots: *const f32,
     bias: Option<*const f32>,
     residual: Option<*const f32>,
     y: *mut f32,
 }
 
-impl Epilogue<'_> {
+impl Epilogue {
     /// # Safety
     /// As [`finish`].
     #[inline(always)]
@@ -245,9 +246,9 @@ impl Epilogue<'_> {
             if let Some(bias) = self.bias {
                 v = s.add(v, first(s, bias.add(at), n));
             }
-            v = s.mul(F::of(s, v), s.splat(self.p.scale));
-            if self.p.soft_cap != 0.0 {
-                v = soft_cap(s, v, self.p.soft_cap);
+            v = s.mul(F::of(s, v), s.splat(self.scale));
+            if self.soft_cap != 0.0 {
+                v = soft_cap(s, v, self.soft_cap);
             }
             if let Some(residual) = self.residual {
                 v = s.add(v, first(s, residual.add(at), n));

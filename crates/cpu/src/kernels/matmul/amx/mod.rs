@@ -5,7 +5,8 @@
 //! for every 32 values.
 //!
 //! A worker takes columns in groups. It unpacks the weights of a group into its second-level cache, and every activation
-//! row passes by: [`DEPTH`] values of 32 rows stay in the first-level cache while they meet all columns of the group.
+//! row passes by, 32 at a time. Sums stay in tiles to their end, because reading and writing them costs more than keeping
+//! operands in the first-level cache saves; meanwhile the 32 rows before are finished.
 
 mod product;
 mod strip;
@@ -13,7 +14,7 @@ mod strip;
 pub use product::{matmul, matmul_gated};
 pub use strip::{Strip, StripFn, bf16, f16, f32, packed, quantized};
 
-/// Values of a row that are multiplied at a time: those of 32 rows and of 32 columns fit into the first-level cache.
-pub const DEPTH: usize = 256;
+/// Values of a weight row in flight: those of a whole group take half of the second-level cache.
+pub const SPAN: usize = 4096;
 /// Weight rows that are unpacked together: two tiles.
 pub const STRIP: usize = 2 * crate::simd::tiles::SIDE;

@@ -1,6 +1,6 @@
 //! The product around the tiles: columns taken by workers, and the epilogue.
 
-use super::{DEPTH, STRIP, Strip};
+use super::{SPAN, STRIP, Strip};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::gate;
 use crate::kernels::convert::write_part;
@@ -8,32 +8,33 @@ use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::product::{Weights, finish};
 use crate::pool::Lane;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles};
-use crate::simd::{Avx512, Simd};
+use crate::simd::{Avx512, Simd, prefetch};
 use akunu_plan::op::{MatMulParams, slots};
 use akunu_plan::record::{Record, Y_FORM};
 use akunu_plan::tiles::PAIR;
+use std::ops::Range;
 
 /// Columns in flight, of all weight operands together.
 const GROUP: usize = 128;
-/// Values of a weight row in flight: those of a whole group take half of the second-level cache.
-const SPAN: usize = 4096;
 /// Activation rows in flight where a weight row has more values: for as many, each part of it is unpacked once.
 const ROWS: usize = 512;
 /// f32 values from one row's sums to the next: not a power of two, for the cache's sake.
 const SUMS: usize = GROUP + SIDE;
+/// Rows from one that is finished to one that is asked of memory.
+const AHEAD: usize = 8;
 /// Shares each worker takes of a record, where it has columns enough.
 const SHARES: usize = 4;
 
 /// A worker's scratch memory.
 #[repr(C, align(64))]
 struct Scratch {
-    /// `[weight operand][column / 32][value / DEPTH]` strips.
+    /// `[weight operand][column / 32]` strips.
     strips: [u8; GROUP * SPAN * 2],
     /// `[row][weight operand][column]`
     sums: [[f32; SUMS]; ROWS],
 }
 
-const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES && SPAN.is_multiple_of(DEPTH));
+const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES);
 
 /// # Safety
 /// As [`crate::kernels::Kernel`] says, at the AMX level.
@@ -51,6 +52,12 @@ pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
             let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n));
             let residual = (!record.args[RESIDUAL].is_none())
                 .then(|| context.row(record, RESIDUAL, m).cast::<f32>().cast_const().add(n));
+            let soon = if residual.is_some() { Some(RESIDUAL) } else { (!converts).then_some(Y) };
+            // What is added or written is far away, and the tiles would wait for it.
+            if let Some(slot) = soon {
+                let row = context.row(record, slot, m + AHEAD).cast::<f32>().wrapping_add(n);
+                (0..cols).step_by(SIDE).for_each(|at| prefetch(row.wrapping_add(at).cast()));
+            }
             if converts {
                 finish(s, p, dots, bias, residual, dots, cols);
                 write_part(s, record, context, (Y, m), (p.n as usize, n, cols), dots);
@@ -113,11 +120,11 @@ unsafe fn run<const N: usize>(
     unsafe {
         let tiles = Tiles::configure();
         let width = k.min(SPAN).next_multiple_of(STEP);
-        let strip = |operand: usize, n: usize, at: usize| {
-            let strips = (&raw mut (*scratch).strips).cast::<u8>();
-            strips.add(((operand * (GROUP / N) + n) * width + at * STRIP) * 2)
+        let strip = |operand: usize, n: usize| {
+            (&raw mut (*scratch).strips).cast::<u8>().add((operand * (GROUP / N) + n) * width * 2)
         };
-        let sums = |m: usize| (&raw mut (*scratch).sums).cast::<f32>().add(if whole { m % PAIR } else { m } * SUMS);
+        let sums =
+            |m: usize| (&raw mut (*scratch).sums).cast::<f32>().add(if whole { m % (2 * PAIR) } else { m } * SUMS);
         loop {
             let n0 = context.take(record) * share;
             if n0 >= columns {
@@ -131,30 +138,41 @@ unsafe fn run<const N: usize>(
                     for (operand, weights) in weights.iter().enumerate() {
                         for n in (0..cols).step_by(STRIP) {
                             let of = part(weights, p, n0 + n, STRIP.min(cols - n));
-                            for at in (0..span).step_by(DEPTH) {
-                                let (len, out) = (DEPTH.min(span - at), strip(operand, n, at));
-                                unpack(&Strip { of: &of, k: from + at, len, out });
-                            }
+                            unpack(&Strip { of: &of, k: from, len: span, out: strip(operand, n) });
                         }
                     }
+                    let steps = span.div_ceil(STEP);
+                    let parts = N * cols.div_ceil(STRIP) * steps;
+                    let mut done = 0..0;
+                    let finish_next = |done: &mut Range<usize>| {
+                        let Some(m) = done.next() else { return };
+                        finish(m0 + m, n0, cols, std::array::from_fn(|operand| sums(m).add(operand * (GROUP / N))));
+                    };
                     for m in (0..rows).step_by(PAIR) {
-                        for at in (0..span).step_by(DEPTH) {
-                            let steps = DEPTH.min(span - at).div_ceil(STEP);
-                            let acts = acts.add(((m0 + m) / SIDE * depth + (from + at) / STEP) * TILE_BYTES);
-                            for operand in 0..N {
-                                for n in (0..cols).step_by(STRIP) {
-                                    let strip = (strip(operand, n, at).cast_const(), steps * TILE_BYTES);
-                                    let to = (sums(m).add(operand * (GROUP / N) + n), SUMS * 4);
-                                    tiles.multiply((acts, depth * TILE_BYTES), strip, to, steps, from + at == 0);
-                                }
+                        // A row of those that are done as often as it takes for all 32.
+                        let mut due = 0;
+                        let mut between = || {
+                            due += PAIR;
+                            while due >= parts {
+                                due -= parts;
+                                finish_next(&mut done);
+                            }
+                        };
+                        let acts = acts.add(((m0 + m) / SIDE * depth + from / STEP) * TILE_BYTES);
+                        for operand in 0..N {
+                            for n in (0..cols).step_by(STRIP) {
+                                let left = (acts, depth * TILE_BYTES);
+                                let right = (strip(operand, n).cast_const(), steps * TILE_BYTES);
+                                let to = (sums(m).add(operand * (GROUP / N) + n), SUMS * 4);
+                                tiles.multiply(left, right, to, steps, from == 0, &mut between);
                             }
                         }
                         if from + span == k {
-                            for m in m..rows.min(m + PAIR) {
-                                let dots = std::array::from_fn(|operand| sums(m).add(operand * (GROUP / N)));
-                                finish(m0 + m, n0, cols, dots);
-                            }
+                            done = m..rows.min(m + PAIR);
                         }
+                    }
+                    while !done.is_empty() {
+                        finish_next(&mut done);
                     }
                 }
             }

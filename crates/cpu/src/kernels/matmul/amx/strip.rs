@@ -1,7 +1,7 @@
-//! Weights to bf16 tiles, the right side of a product: 32 rows, up to [`DEPTH`] values of each. What lies row by row is
+//! Weights to bf16 tiles, the right side of a product: 32 rows, up to [`SPAN`] values of each. What lies row by row is
 //! written as left tiles first, then turned; packed weights lie as right tiles do.
 
-use super::{DEPTH, STRIP};
+use super::{SPAN, STRIP};
 use crate::kernels::matmul::avx512::{BLOCKS, Block, PAIR, Packed, Weights, each_block, low_bits};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs};
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, round, transpose};
@@ -110,7 +110,7 @@ pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
         for pair in (0..blocks).step_by(2 * BLOCKS) {
             let exist = blocks - pair;
             let k = s.k + pair * STEP;
-            // SAFETY: existing blocks of the rows; `k` is a multiple of `PAIR`, as `DEPTH` is.
+            // SAFETY: existing blocks of the rows; `k` is a multiple of `PAIR`, as `SPAN` is.
             unsafe {
                 let head = w.head(&rows, k, exist.min(2 * BLOCKS));
                 for half in 0..2.min(exist.div_ceil(BLOCKS)) {
@@ -236,4 +236,4 @@ unsafe fn halves(s: &Strip<'_>, n: usize, at: usize) -> __m512i {
     unsafe { _mm512_maskz_loadu_epi16(exist, s.of.w.add(n * s.of.w_stride + 2 * (s.k + at)).cast()) }
 }
 
-const _: () = assert!(DEPTH.is_multiple_of(PAIR));
+const _: () = assert!(SPAN.is_multiple_of(PAIR));
