@@ -247,6 +247,71 @@ impl Mix {
     }
 }
 
+/// Tiles for products of bytes: 16 left rows of 32 values, and on the right 8 rows of 16 quads, which follow one another in
+/// a column.
+static BYTE_SHAPE: Shape = Shape {
+    row_bytes: [64, 64, 0, 0, 32, 0, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+    rows: [16, 16, 0, 0, 16, 0, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0],
+    ..SHAPE
+};
+
+/// The right to use tiles of bytes on this thread, until it is dropped.
+pub struct ByteTiles(Tiles);
+
+impl ByteTiles {
+    /// # Safety
+    /// As [`Tiles::configure`].
+    pub unsafe fn configure() -> Self {
+        // SAFETY: reads the 64 bytes of the shape.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const BYTE_SHAPE, options(nostack, readonly, preserves_flags)) };
+        ByteTiles(Tiles(()))
+    }
+}
+
+/// `sums[column / 16][row][column % 16]` of 16 rows and 32 columns over 32 values, all of them signed bytes.
+pub struct ByteSums {
+    /// 16 rows of 32 bytes, `stride` apart.
+    pub left: *const u8,
+    pub stride: usize,
+    /// Two tiles of 512 bytes.
+    pub right: *const u8,
+    /// Twice 16 rows of 16.
+    pub sums: *mut i32,
+}
+
+impl ByteSums {
+    /// How often other work is done.
+    pub const PARTS: usize = 8;
+
+    /// As [`Scores::run`].
+    ///
+    /// # Safety
+    /// As [`Scores::run`].
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    pub unsafe fn run(self, _: &ByteTiles, between: &mut impl FnMut()) {
+        let Self { left, stride, right, sums } = self;
+        // SAFETY: the caller's promise; no other code uses tile registers.
+        unsafe {
+            asm!("tilezero tmm0", "tileloadd tmm4, [{x} + {s}*1]", x = in(reg) left, s = in(reg) stride, options(nostack, readonly, preserves_flags));
+            between();
+            asm!("tilezero tmm1", "tileloadd tmm6, [{w} + {line}*1]", w = in(reg) right, line = in(reg) 64_usize, options(nostack, readonly, preserves_flags));
+            between();
+            asm!("tdpbssd tmm0, tmm4, tmm6", options(nomem, nostack, preserves_flags));
+            between();
+            asm!("tileloadd tmm7, [{w} + {line}*1 + 512]", w = in(reg) right, line = in(reg) 64_usize, options(nostack, readonly, preserves_flags));
+            between();
+            asm!("tdpbssd tmm1, tmm4, tmm7", options(nomem, nostack, preserves_flags));
+            between();
+            between();
+            asm!("tilestored [{to} + {line}*1], tmm0", to = in(reg) sums, line = in(reg) 64_usize, options(nostack, preserves_flags));
+            between();
+            between();
+            asm!("tilestored [{to} + {line}*1 + 1024], tmm1", to = in(reg) sums, line = in(reg) 64_usize, options(nostack, preserves_flags));
+        }
+    }
+}
+
 impl Drop for Tiles {
     fn drop(&mut self) {
         // SAFETY: tiles were configured; nothing in them is needed any more.

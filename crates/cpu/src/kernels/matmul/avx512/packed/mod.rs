@@ -1,10 +1,14 @@
 //! Packed weights (`crate::packed`): lanes are weight rows, as in a panel, straight from memory.
 //!
 //! A broadcast of four activation bytes multiplies 16 rows, eight `vpdpbusd` make a block's integer sum, and nothing is
-//! ever added across lanes. [`one`] has the sums of one activation row in registers; in [`several`] they wait in memory.
+//! ever added across lanes. [`one`] has the sums of one activation row in registers; in [`several`] they wait in memory. Where
+//! there are tiles of bytes, they make the integer sums of 16 rows or more ([`many`]).
 
+mod many;
 mod one;
 mod several;
+
+pub use many::q8_packed_tiles;
 
 use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0, levels};
 use super::superblocks::{Q4K, Q5K, Q6K, join, masked_or, negated, product};

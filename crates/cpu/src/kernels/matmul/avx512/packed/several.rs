@@ -12,15 +12,61 @@ use std::mem::MaybeUninit;
 
 /// Activation rows that are multiplied at a time, at most, and whose sums wait.
 const MOST: usize = 4;
-const TILE: usize = 64;
+pub const TILE: usize = 64;
 /// The same place of the next 32 weight rows is asked for if no further than this.
-const FAR: usize = 24 << 10;
+pub const FAR: usize = 24 << 10;
 
 /// What waits in memory.
 #[repr(C, align(64))]
 struct Scratch {
-    sum: [[[f32; 2 * ROWS]; TILE]; CHAINS],
+    sum: Sums,
     extra: [Extra; MOST * LONGEST],
+}
+
+/// The sums of 32 weight rows, by chain and activation row.
+#[repr(C, align(64))]
+pub struct Sums([[[f32; 2 * ROWS]; TILE]; CHAINS]);
+
+impl Sums {
+    /// Those of a chain and an activation row.
+    ///
+    /// # Safety
+    /// `s` has room for them.
+    #[inline(always)]
+    pub unsafe fn at(s: *mut Self, chain: usize, row: usize) -> *mut [f32; 2 * ROWS] {
+        // SAFETY: the caller's promise.
+        unsafe { &raw mut (*s).0[chain][row] }
+    }
+
+    /// Begins: chains that `blocks` blocks leave out have no products.
+    ///
+    /// # Safety
+    /// `s` has room for all.
+    pub unsafe fn begin(s: *mut Self, blocks: usize) {
+        for chain in blocks..CHAINS {
+            // SAFETY: a chain of `s`.
+            unsafe { Self::at(s, chain, 0).write_bytes(0, TILE) }
+        }
+    }
+
+    /// Adds up the chains of an activation row, and writes what exists of weight rows from `n` as row `m` of the tile.
+    ///
+    /// # Safety
+    /// As [`super::q8_packed`]: the rows exist, and all chains were written.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    pub unsafe fn finish(s: *mut Self, row: usize, d: &Dots, m: usize, n: usize) {
+        // SAFETY: the same contract.
+        unsafe {
+            for half in 0..if n + ROWS < d.cols { 2 } else { 1 } {
+                let mut chains = [_mm512_setzero_ps(); CHAINS];
+                for (c, chain) in chains.iter_mut().enumerate() {
+                    *chain = _mm512_load_ps(Self::at(s, c, row).cast::<f32>().add(half * ROWS));
+                }
+                _mm512_storeu_ps(d.out.add(m * d.out_stride + n + half * ROWS), joined(chains));
+            }
+        }
+    }
 }
 
 /// # Safety
@@ -30,6 +76,8 @@ pub unsafe fn several<P: Packed>(d: &Dots) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     let most = (MOST * LONGEST / extras_len(d).max(1)).min(TILE);
+    // SAFETY: room for all.
+    unsafe { Sums::begin(&raw mut (*s).sum, d.k / 32) };
     for m0 in (0..d.rows).step_by(most) {
         let rows = most.min(d.rows - m0);
         // SAFETY: rows and columns of the tile; the extras of `most` rows fit.
@@ -43,14 +91,7 @@ pub unsafe fn several<P: Packed>(d: &Dots) {
             for n in (0..d.cols).step_by(2 * ROWS) {
                 columns::<P>(d, s, (x, rows), n);
                 for m in 0..rows {
-                    for half in 0..if n + ROWS < d.cols { 2 } else { 1 } {
-                        let chain = |c: usize| match c < d.k / 32 {
-                            true => _mm512_load_ps(&raw const (*s).sum[c][m][half * ROWS]),
-                            false => _mm512_setzero_ps(),
-                        };
-                        let sum = joined([0, 1, 2, 3].map(chain));
-                        _mm512_storeu_ps(d.out.add((m0 + m) * d.out_stride + n + half * ROWS), sum);
-                    }
+                    Sums::finish(&raw mut (*s).sum, m, d, m0 + m, n);
                 }
             }
         }
@@ -72,15 +113,14 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, (x, rows): (Side, usize)
     unsafe {
         let mut p = [d.w.add(n * d.w_stride), d.w.add(n * d.w_stride + second)];
         for first in (0..d.k / 32).step_by(P::BLOCKS) {
-            let heads = p.map(|p| {
-                ask(p, ROWS * P::BYTES, ahead);
-                P::head(p)
-            });
+            ask(p[0], ROWS * P::BYTES, ahead);
+            ask(p[1], ROWS * P::BYTES, ahead);
+            let heads = [P::head(p[0]), P::head(p[1])];
             for b in first..first + P::BLOCKS {
                 let w = blocks::<P>(p, &heads, b - first);
                 let (mut m, mut x) = (0, x.further(d, 0, b));
                 while m < rows {
-                    let sum = (&raw mut (*s).sum[b % CHAINS][m], b < CHAINS);
+                    let sum = (Sums::at(&raw mut (*s).sum, b % CHAINS, m), b < CHAINS);
                     // As even groups as there are.
                     let count = (rows - m).div_ceil((rows - m).div_ceil(MOST));
                     match count {
@@ -92,7 +132,7 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, (x, rows): (Side, usize)
                     (m, x) = (m + count, x.further(d, count, 0));
                 }
             }
-            p = p.map(|p| p.add(ROWS * P::BYTES));
+            p = [p[0].add(ROWS * P::BYTES), p[1].add(ROWS * P::BYTES)];
         }
     }
 }
@@ -102,7 +142,7 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, (x, rows): (Side, usize)
 /// # Safety
 /// The caller has the AVX-512 level; the blocks exist, and the heads are theirs.
 #[inline(always)]
-unsafe fn blocks<P: Packed>(p: [*const u8; 2], heads: &[P::Head; 2], b: usize) -> [Block; 2] {
+pub unsafe fn blocks<P: Packed>(p: [*const u8; 2], heads: &[P::Head; 2], b: usize) -> [Block; 2] {
     // SAFETY: the same contract.
     unsafe {
         match b {
