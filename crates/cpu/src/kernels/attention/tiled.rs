@@ -17,7 +17,7 @@ use crate::kernels::convert::write_part;
 use crate::level::Level;
 use crate::pool::Lane;
 use crate::simd::tiles::{Mix, SIDE, STEP, Scores, TILE_BYTES, Tiles, round, transpose};
-use crate::simd::{Avx512, Simd};
+use crate::simd::{Avx512, Simd, prefetch_row};
 use akunu_dtype::DType;
 use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
 use akunu_plan::record::{MAY_ROUND, Record};
@@ -141,6 +141,7 @@ unsafe fn attend<K: Keys>(
                 let row = context.row(record, attention::Q, row + q / group).cast::<f32>().cast_const();
                 (q < count).then(|| row.add(head * d))
             };
+            (0..SIDE).filter_map(|i| query((tile + 1) * SIDE + i)).for_each(|next| prefetch_row(next, d));
             scratch.set_queries(tile, std::array::from_fn(|i| query(tile * SIDE + i)), scale, d);
         }
         for q in 0..tiles * SIDE {

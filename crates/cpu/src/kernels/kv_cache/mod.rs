@@ -3,7 +3,7 @@
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
-use crate::simd::Simd;
+use crate::simd::{Simd, prefetch_row};
 use akunu_dtype::{DType, PlanesMut};
 use akunu_plan::op::{
     HeadParams, HeadsParams, OpKind, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::head, slots::heads,
@@ -113,6 +113,11 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
     let mut tabled = usize::MAX;
     for unit in units {
         let (row, index) = (unit / per_row, unit % per_row);
+        let next = |slot: usize, index: usize| {
+            if row + 1 < count {
+                prefetch_row(context.row(record, slot, row + 1).cast::<f32>().wrapping_add(index * d), d);
+            }
+        };
         // SAFETY: rows of q, k and v have their heads of `d` values, angles `2 * pairs`; scratch
         // parts have `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
         unsafe {
@@ -122,11 +127,13 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
             }
             if index < q_mine.len() {
                 let index = q_mine.start + index;
+                next(heads::Q, index);
                 let q = context.row(record, heads::Q, row).cast::<f32>().add(index * d);
                 turn(s, &one, norm_weight(record, context, heads::Q_NORM), q, q, (cos, sin));
                 continue;
             }
             let index = kv_mine.start + index - q_mine.len();
+            [heads::K, heads::V].iter().for_each(|&slot| next(slot, index));
             let vars = context.row_vars(row);
             let place = vars.place();
             let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, place / KV_BLOCK) else { continue };

@@ -4,7 +4,7 @@ use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
-use crate::simd::Simd;
+use crate::simd::{Simd, prefetch_row};
 use akunu_plan::op::{NORM_LAYER, NORM_RMS, NormParams, OpKind, slots::norm};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
@@ -36,6 +36,9 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
     for unit in lane.share(rows * parts, 1) {
         let (row, part) = (unit / parts, unit % parts);
         let share = Lane { index: part, count: parts }.share(dim, GRAIN);
+        if row + 1 < rows {
+            prefetch_row(context.row(record, norm::X, row + 1).cast(), dim);
+        }
         // SAFETY: the caller's promise; `row` is a row and `share` lies inside it.
         unsafe { normalize(s, record, context, lane.index, row, share) }
     }

@@ -8,7 +8,7 @@ use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::product::{Weights, finish};
 use crate::pool::Lane;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles};
-use crate::simd::{Avx512, Simd, prefetch};
+use crate::simd::{Avx512, Simd, prefetch_row};
 use akunu_plan::op::{MatMulParams, slots};
 use akunu_plan::record::{Record, Y_FORM};
 use akunu_plan::tiles::PAIR;
@@ -55,8 +55,7 @@ pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
             let soon = if residual.is_some() { Some(RESIDUAL) } else { (!converts).then_some(Y) };
             // What is added or written is far away, and the tiles would wait for it.
             if let Some(slot) = soon {
-                let row = context.row(record, slot, m + AHEAD).cast::<f32>().wrapping_add(n);
-                (0..cols).step_by(SIDE).for_each(|at| prefetch(row.wrapping_add(at).cast()));
+                prefetch_row(context.row(record, slot, m + AHEAD).cast::<f32>().wrapping_add(n), cols);
             }
             if converts {
                 finish(s, p, dots, bias, residual, dots, cols);
