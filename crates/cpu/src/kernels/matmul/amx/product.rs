@@ -21,7 +21,7 @@ const ROWS: usize = 512;
 /// f32 values from one row's sums to the next: not a power of two, for the cache's sake.
 const SUMS: usize = GROUP + SIDE;
 /// Rows from one that is finished to one that is asked of memory.
-const AHEAD: usize = 8;
+const AHEAD: usize = 4;
 /// Shares each worker takes of a record, where it has columns enough.
 const SHARES: usize = 4;
 
@@ -52,10 +52,9 @@ pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
             let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n));
             let residual = (!record.args[RESIDUAL].is_none())
                 .then(|| context.row(record, RESIDUAL, m).cast::<f32>().cast_const().add(n));
-            let soon = if residual.is_some() { Some(RESIDUAL) } else { (!converts).then_some(Y) };
-            // What is added or written is far away, and the tiles would wait for it.
-            if let Some(slot) = soon {
-                prefetch_row(context.row(record, slot, m + AHEAD).cast::<f32>().wrapping_add(n), cols);
+            if residual.is_some() {
+                // The tiles would wait for it.
+                prefetch_row(context.row(record, RESIDUAL, m + AHEAD).cast::<f32>().wrapping_add(n), cols);
             }
             if converts {
                 finish(s, p, dots, bias, residual, dots, cols);
