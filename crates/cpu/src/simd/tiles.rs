@@ -46,8 +46,15 @@ impl Tiles {
     /// # Safety
     /// The machine has AMX, and the process the permission to use it.
     pub unsafe fn configure() -> Self {
+        // SAFETY: the same contract.
+        unsafe { Self::of(&SHAPE) }
+    }
+
+    /// # Safety
+    /// As [`Self::configure`].
+    unsafe fn of(shape: &'static Shape) -> Self {
         // SAFETY: reads the 64 bytes of the shape.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const SHAPE, options(nostack, readonly, preserves_flags)) };
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const *shape, options(nostack, readonly, preserves_flags)) };
         Tiles(())
     }
 
@@ -262,9 +269,8 @@ impl ByteTiles {
     /// # Safety
     /// As [`Tiles::configure`].
     pub unsafe fn configure() -> Self {
-        // SAFETY: reads the 64 bytes of the shape.
-        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const BYTE_SHAPE, options(nostack, readonly, preserves_flags)) };
-        ByteTiles(Tiles(()))
+        // SAFETY: the same contract.
+        ByteTiles(unsafe { Tiles::of(&BYTE_SHAPE) })
     }
 }
 

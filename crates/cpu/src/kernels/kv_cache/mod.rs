@@ -133,7 +133,8 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
                 continue;
             }
             let index = kv_mine.start + index - q_mine.len();
-            [heads::K, heads::V].iter().for_each(|&slot| next(slot, index));
+            next(heads::K, index);
+            next(heads::V, index);
             let vars = context.row_vars(row);
             let place = vars.place();
             let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, place / KV_BLOCK) else { continue };

@@ -12,7 +12,6 @@ use crate::simd::{Avx512, Simd, prefetch_row};
 use akunu_plan::op::{MatMulParams, slots};
 use akunu_plan::record::{Record, Y_FORM};
 use akunu_plan::tiles::PAIR;
-use std::ops::Range;
 
 /// Columns in flight, of all weight operands together.
 const GROUP: usize = 128;
@@ -109,8 +108,8 @@ unsafe fn run<const N: usize>(
     let depth = k.div_ceil(STEP);
     let acts = context.operand(record, slots::matmul::X).cast_const();
     let scratch = context.scratch(lane.index).cast::<Scratch>();
-    // Where a weight row is in flight as a whole, it is unpacked once for all activation rows, and their sums wait for
-    // nothing.
+    // Where a weight row is in flight as a whole, it is unpacked once for all activation rows, and only the sums of the 32
+    // rows at hand and of the 32 before are kept.
     let whole = k <= SPAN;
     let most = if whole { count.max(1) } else { ROWS };
     // SAFETY: the machine has AMX; the scratch is this worker's; rows, columns and values are the record's, and there are
@@ -142,8 +141,7 @@ unsafe fn run<const N: usize>(
                     let steps = span.div_ceil(STEP);
                     let parts = N * cols.div_ceil(STRIP) * steps;
                     let mut done = 0..0;
-                    let finish_next = |done: &mut Range<usize>| {
-                        let Some(m) = done.next() else { return };
+                    let finish_row = |m: usize| {
                         finish(m0 + m, n0, cols, std::array::from_fn(|operand| sums(m).add(operand * (GROUP / N))));
                     };
                     for m in (0..rows).step_by(PAIR) {
@@ -153,7 +151,9 @@ unsafe fn run<const N: usize>(
                             due += PAIR;
                             while due >= parts {
                                 due -= parts;
-                                finish_next(&mut done);
+                                if let Some(m) = done.next() {
+                                    finish_row(m);
+                                }
                             }
                         };
                         let acts = acts.add(((m0 + m) / SIDE * depth + from / STEP) * TILE_BYTES);
@@ -169,9 +169,7 @@ unsafe fn run<const N: usize>(
                             done = m..rows.min(m + PAIR);
                         }
                     }
-                    while !done.is_empty() {
-                        finish_next(&mut done);
-                    }
+                    done.for_each(finish_row);
                 }
             }
         }

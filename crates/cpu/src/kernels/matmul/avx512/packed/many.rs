@@ -4,7 +4,7 @@
 //! order of [`super::several`]: the results are the same to the bit.
 
 use super::super::CHAINS;
-use super::several::{FAR, Sums, TILE, blocks, several};
+use super::several::{FAR, Sums, TILE, blocks, each_pair, several};
 use super::{AHEAD, Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
@@ -90,41 +90,30 @@ fn first_row(d: &Dots, tile: usize) -> usize {
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Side, n: usize) {
-    let group = ROWS * d.w_stride;
-    let second = if n + ROWS < d.cols { group } else { 0 };
-    let ahead = if 2 * group <= FAR { 2 * group } else { AHEAD };
     let mut last: Option<Integers> = None;
     let mut turn = 0;
     // SAFETY: blocks of the rows; sums of the scratch.
     unsafe {
-        let mut p = [d.w.add(n * d.w_stride), d.w.add(n * d.w_stride + second)];
-        for first in (0..d.k / 32).step_by(P::BLOCKS) {
-            ask(p[0], ROWS * P::BYTES, ahead);
-            ask(p[1], ROWS * P::BYTES, ahead);
-            let heads = [P::head(p[0]), P::head(p[1])];
-            for b in first..first + P::BLOCKS {
-                let w = blocks::<P>(p, &heads, b - first);
-                let right = (&raw mut (*s).weights).cast::<__m512i>();
-                for (half, w) in w.iter().enumerate() {
-                    for (i, q) in w.q.iter().enumerate() {
-                        *right.add(8 * half + i) = _mm512_sub_epi8(*q, _mm512_set1_epi8(P::BIAS as i8));
-                    }
-                }
-                for tile in 0..d.rows.div_ceil(SIDE) {
-                    let x = x.further(d, first_row(d, tile), b);
-                    let from = (&raw mut (*s).integers[turn % 2]).cast::<i32>();
-                    let product = ByteSums { left: x.q, stride: d.x_stride, right: right.cast(), sums: from };
-                    match &mut last {
-                        Some(last) => product.run(tiles, &mut || last.add::<P>(d)),
-                        None => product.run(tiles, &mut || {}),
-                    }
-                    let to = Sums::at(&raw mut (*s).sum, b % CHAINS, tile * SIDE).cast::<f32>();
-                    last = Some(Integers::new(&w, x, from, to, b < CHAINS));
-                    turn += 1;
+        each_pair!(P, d, n, |b, w| {
+            let right = (&raw mut (*s).weights).cast::<__m512i>();
+            for (half, w) in w.iter().enumerate() {
+                for (i, q) in w.q.iter().enumerate() {
+                    *right.add(8 * half + i) = _mm512_sub_epi8(*q, _mm512_set1_epi8(P::BIAS as i8));
                 }
             }
-            p = [p[0].add(ROWS * P::BYTES), p[1].add(ROWS * P::BYTES)];
-        }
+            for tile in 0..d.rows.div_ceil(SIDE) {
+                let x = x.further(d, first_row(d, tile), b);
+                let from = (&raw mut (*s).integers[turn % 2]).cast::<i32>();
+                let product = ByteSums { left: x.q, stride: d.x_stride, right: right.cast(), sums: from };
+                match &mut last {
+                    Some(last) => product.run(tiles, &mut || last.add::<P>(d)),
+                    None => product.run(tiles, &mut || {}),
+                }
+                let to = Sums::at(&raw mut (*s).sum, b % CHAINS, tile * SIDE).cast::<f32>();
+                last = Some(Integers::new(&w, x, from, to, b < CHAINS));
+                turn += 1;
+            }
+        });
         if let Some(mut last) = last {
             for _ in 0..ByteSums::PARTS {
                 last.add::<P>(d);

@@ -16,6 +16,28 @@ pub const TILE: usize = 64;
 /// The same place of the next 32 weight rows is asked for if no further than this.
 pub const FAR: usize = 24 << 10;
 
+/// The body for every block of 32 weight rows from `$n` on, with its number and the blocks of both halves; weights are asked
+/// for ahead. If there are but 16 weight rows, they stand in for the others.
+macro_rules! each_pair {
+    ($format:ty, $d:expr, $n:expr, |$b:ident, $w:ident| $body:block) => {{
+        let group = ROWS * $d.w_stride;
+        let second = if $n + ROWS < $d.cols { group } else { 0 };
+        let ahead = if 2 * group <= FAR { 2 * group } else { AHEAD };
+        let mut p = [$d.w.add($n * $d.w_stride), $d.w.add($n * $d.w_stride + second)];
+        for first in (0..$d.k / 32).step_by(<$format>::BLOCKS) {
+            ask(p[0], ROWS * <$format>::BYTES, ahead);
+            ask(p[1], ROWS * <$format>::BYTES, ahead);
+            let heads = [<$format>::head(p[0]), <$format>::head(p[1])];
+            for $b in first..first + <$format>::BLOCKS {
+                let $w = blocks::<$format>(p, &heads, $b - first);
+                $body
+            }
+            p = [p[0].add(ROWS * <$format>::BYTES), p[1].add(ROWS * <$format>::BYTES)];
+        }
+    }};
+}
+pub(super) use each_pair;
+
 /// What waits in memory.
 #[repr(C, align(64))]
 struct Scratch {
@@ -98,42 +120,30 @@ pub unsafe fn several<P: Packed>(d: &Dots) {
     }
 }
 
-/// The sums of weight rows from `n` and the activation rows that begin at `x`. If there are but 16 weight rows, they stand
-/// in for the others.
+/// The sums of weight rows from `n` and the activation rows that begin at `x`.
 ///
 /// # Safety
 /// As [`several`]: they exist, and their extras.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, (x, rows): (Side, usize), n: usize) {
-    let group = ROWS * d.w_stride;
-    let second = if n + ROWS < d.cols { group } else { 0 };
-    let ahead = if 2 * group <= FAR { 2 * group } else { AHEAD };
     // SAFETY: blocks of the rows; sums of the scratch.
     unsafe {
-        let mut p = [d.w.add(n * d.w_stride), d.w.add(n * d.w_stride + second)];
-        for first in (0..d.k / 32).step_by(P::BLOCKS) {
-            ask(p[0], ROWS * P::BYTES, ahead);
-            ask(p[1], ROWS * P::BYTES, ahead);
-            let heads = [P::head(p[0]), P::head(p[1])];
-            for b in first..first + P::BLOCKS {
-                let w = blocks::<P>(p, &heads, b - first);
-                let (mut m, mut x) = (0, x.further(d, 0, b));
-                while m < rows {
-                    let sum = (Sums::at(&raw mut (*s).sum, b % CHAINS, m), b < CHAINS);
-                    // As even groups as there are.
-                    let count = (rows - m).div_ceil((rows - m).div_ceil(MOST));
-                    match count {
-                        1 => add::<P, 1>(d, sum, &w, x),
-                        2 => add::<P, 2>(d, sum, &w, x),
-                        3 => add::<P, 3>(d, sum, &w, x),
-                        _ => add::<P, MOST>(d, sum, &w, x),
-                    }
-                    (m, x) = (m + count, x.further(d, count, 0));
+        each_pair!(P, d, n, |b, w| {
+            let (mut m, mut x) = (0, x.further(d, 0, b));
+            while m < rows {
+                let sum = (Sums::at(&raw mut (*s).sum, b % CHAINS, m), b < CHAINS);
+                // As even groups as there are.
+                let count = (rows - m).div_ceil((rows - m).div_ceil(MOST));
+                match count {
+                    1 => add::<P, 1>(d, sum, &w, x),
+                    2 => add::<P, 2>(d, sum, &w, x),
+                    3 => add::<P, 3>(d, sum, &w, x),
+                    _ => add::<P, MOST>(d, sum, &w, x),
                 }
+                (m, x) = (m + count, x.further(d, count, 0));
             }
-            p = [p[0].add(ROWS * P::BYTES), p[1].add(ROWS * P::BYTES)];
-        }
+        });
     }
 }
 
