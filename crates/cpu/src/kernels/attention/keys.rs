@@ -13,6 +13,8 @@ pub(super) const SPAN_BLOCKS: usize = 4;
 pub(super) trait Keys {
     /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
     const DIRECT: bool;
+    /// Lines that are asked for beside four rows: as many as those have, where that is known beforehand.
+    const LINES: usize = 4;
     /// A row's values and bytes, where they are known beforehand: loops over them are unrolled then.
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
@@ -45,6 +47,7 @@ impl Keys for Single {
 
 impl<const WIDTH: usize> Keys for Half<WIDTH> {
     const DIRECT: bool = true;
+    const LINES: usize = if WIDTH > 0 { 4 * 2 * WIDTH / 64 } else { 4 };
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
         if WIDTH > 0 { (WIDTH, 2 * WIDTH) } else { (width, row_bytes) }
@@ -108,14 +111,12 @@ impl Ahead {
 
     /// To be asked for in `steps` parts, while other things are computed: a core has room for few requests, and waits when
     /// all of them come at once.
-    pub fn in_steps(self, steps: usize) -> Asking {
-        let gap = (self.bytes / (LINES * steps.max(1))).max(64);
-        Asking { at: self.at, last: self.at.wrapping_add(self.bytes), gap }
+    #[inline(always)]
+    pub fn in_steps(self, steps: usize, lines: usize) -> Asking {
+        let gap = (self.bytes / (lines * steps.max(1))).max(64);
+        Asking { at: self.at, last: self.at.wrapping_add(self.bytes), gap, lines }
     }
 }
-
-/// Lines that a step asks for.
-const LINES: usize = 4;
 
 /// What is left of asking for bytes ahead. Where rows are long some lines are left out, which the processor's own
 /// prefetchers bring. Nothing here branches: in loops this short that costs more than what is asked for saves.
@@ -123,15 +124,16 @@ pub(super) struct Asking {
     at: *const u8,
     last: *const u8,
     gap: usize,
+    lines: usize,
 }
 
 impl Asking {
     #[inline(always)]
     pub fn step(&mut self) {
-        for line in 0..LINES {
+        for line in 0..self.lines {
             prefetch(self.at.wrapping_add(line * self.gap));
         }
         // At the end the last lines are asked for again and again, which costs nothing.
-        self.at = self.at.wrapping_add(LINES * self.gap).min(self.last);
+        self.at = self.at.wrapping_add(self.lines * self.gap).min(self.last);
     }
 }

@@ -41,7 +41,7 @@ impl Tile {
         // Queries and keys at a time: as many sums as the registers hold.
         let wide = S::REGISTERS >= 32;
         let together = if wide { 4 } else { 2 };
-        let soon = &mut soon.in_steps(self.count.div_ceil(together) * seen.len().div_ceil(4));
+        let soon = &mut soon.in_steps(self.count.div_ceil(together) * seen.len().div_ceil(4), K::LINES);
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {
