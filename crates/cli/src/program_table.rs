@@ -50,6 +50,10 @@ fn shape(op: &Op, rows: usize) -> String {
     match op.params {
         Params::MatMul(p) if op.kind == OpKind::MatMulGated => format!("[{rows}, {}] → 2 × [{rows}, {}]", p.k, p.n),
         Params::MatMul(p) => format!("[{rows}, {}] → [{rows}, {}]", p.k, p.n),
+        Params::MatMulHeads(p) => {
+            let (heads, d) = (p.head.heads, p.head.head_dim);
+            format!("[{rows}, {}] → [{rows}, {heads}, {d}]", p.product.k)
+        }
         Params::Embed(p) => format!("[{}, {}] → [{rows}, {}]", p.vocab, p.dim, p.dim),
         Params::RopeAngles(p) => format!("[{rows}, {}, 2]", p.pairs),
         Params::Norm(p) => format!("[{rows}, {}]", p.dim),
@@ -91,7 +95,9 @@ fn dtype(program: &Program, op: &Op) -> String {
     match (parts.is_empty(), op.args.iter().find_map(form)) {
         (true, None) => "F32".to_owned(),
         (true, Some(form)) => format!("F32 → {form}"),
-        (false, Some(form)) if matches!(op.params, Params::MatMul(_)) => format!("{} × {form}", parts.join(" ")),
+        (false, Some(form)) if matches!(op.params, Params::MatMul(_) | Params::MatMulHeads(_)) => {
+            format!("{} × {form}", parts.join(" "))
+        }
         (false, _) => parts.join(" "),
     }
 }

@@ -257,6 +257,7 @@ fn geometry(op: &Op) -> (u32, u32) {
     match &op.params {
         Params::MatMul(p) if op.args[slots::matmul::MAXIMA] != Arg::None => (p.n, MAXIMA_SLICE as u32),
         Params::MatMul(p) => (p.n, matmul::GRAIN as u32),
+        Params::MatMulHeads(p) => (p.product.n, matmul::GRAIN as u32),
         Params::Heads(p) => (p.heads + p.kv_heads, 1),
         Params::Head(p) => (p.heads, 1),
         Params::Attention(p) => (p.heads, 1),

@@ -174,6 +174,7 @@ impl Checker<'_> {
                 self.activation(at::gather::Y, dim)
             }
             OpKind::MatMul | OpKind::MatMulGated => self.product(kind),
+            OpKind::MatMulHeads => self.product_heads(),
             OpKind::HeadNormRopeKvWrite => self.heads(),
             OpKind::HeadNormRope => {
                 let p = record.params::<HeadParams>();
@@ -191,7 +192,7 @@ impl Checker<'_> {
                 if record.args[at::attention::KV].is_none() {
                     return self.own_keys(p);
                 }
-                self.kv(at::attention::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), false)
+                self.kv(at::attention::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), None)
             }
             OpKind::Unfold => {
                 let p = record.params::<UnfoldParams>();
@@ -213,7 +214,7 @@ impl Checker<'_> {
                 }
                 self.activation(at::weights::Q, width)?;
                 self.activation(at::weights::Y, p.at as usize + self.positive("positions", p.positions)?)?;
-                self.kv(at::weights::KV, &a.kv, (a.heads, a.kv_heads, a.head_dim), false)
+                self.kv(at::weights::KV, &a.kv, (a.heads, a.kv_heads, a.head_dim), None)
             }
             OpKind::Suppress => {
                 let n = self.positive("n", record.params::<TokenParams>().n)?;
@@ -264,6 +265,29 @@ impl Checker<'_> {
         self.activation(at::matmul::MAXIMA, n.div_ceil(MAXIMA_SLICE))
     }
 
+    fn product_heads(&mut self) -> Result<(), String> {
+        let p = self.record.params::<MatMulHeadsParams>();
+        self.per(Per::Row)?;
+        let (n, k) = (self.positive("n", p.product.n)?, self.positive("k", p.product.k)?);
+        let d = self.positive("head_dim", p.head.head_dim)?;
+        if p.head.heads as usize * d != n {
+            return Err(format!("{n} results are not {} heads of {d}", p.head.heads));
+        }
+        self.activation(at::matmul_heads::X, k)?;
+        let of = (p.product.n, p.product.k, p.product.dtype);
+        self.weight(at::matmul_heads::W, 0, of, (p.product.row_bytes, p.product.side_bytes))?;
+        self.vector(at::matmul_heads::BIAS, n)?;
+        self.vector(at::matmul_heads::NORM, d)?;
+        self.rotation(d, p.head.pairs, p.head.style, at::matmul_heads::ANGLES)?;
+        if p.makes == Makes::Queries as u32 {
+            let missing = self.record.args[at::matmul_heads::Y].is_none();
+            return if missing { Err("y is missing".into()) } else { self.activation(at::matmul_heads::Y, n) };
+        }
+        let heads = (p.head.heads, p.head.heads, p.head.head_dim);
+        let written = if p.makes == Makes::Keys as u32 { p.kv.keys(heads.1) } else { p.kv.values(heads.1) };
+        self.kv(at::matmul_heads::KV, &p.kv, heads, Some(written))
+    }
+
     fn heads(&mut self) -> Result<(), String> {
         let p = self.record.params::<HeadsParams>();
         self.per(Per::Row)?;
@@ -277,7 +301,8 @@ impl Checker<'_> {
         self.activation(at::heads::V, p.kv_heads as usize * d)?;
         self.vector(at::heads::Q_NORM, d)?;
         self.vector(at::heads::K_NORM, d)?;
-        self.kv(at::heads::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), true)
+        let written = p.kv.keys(p.kv_heads).start..p.kv.values(p.kv_heads).end;
+        self.kv(at::heads::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), Some(written))
     }
 
     fn rotation(&mut self, head_dim: usize, pairs: u32, style: u32, angles: usize) -> Result<(), String> {
@@ -408,12 +433,13 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// The KV cache, of whose blocks some bytes are written, or all of a layer's are read.
     fn kv(
         &mut self,
         slot: usize,
         kv: &KvParams,
         (heads, kv_heads, head_dim): (u32, u32, u32),
-        writes: bool,
+        written: Option<Range<usize>>,
     ) -> Result<(), String> {
         if kv_heads == 0 || !heads.is_multiple_of(kv_heads) {
             return Err(format!("{heads} heads cannot share {kv_heads} KV heads"));
@@ -434,8 +460,9 @@ impl Checker<'_> {
         if row_bytes < row || head_bytes < KV_BLOCK * row_bytes || end > pool.block_bytes || !apart {
             return Err("its heads do not lie inside a KV block".into());
         }
-        let region = Region::kv(kv.group as u8);
-        self.touches.push(Touch { region, start: 0, end: 1, writes, slot, stride: 0 });
+        let (region, writes) = (Region::kv(kv.group as u8), written.is_some());
+        let Range { start, end } = written.unwrap_or(kv.keys(kv_heads).start..end);
+        self.touches.push(Touch { region, start, end, writes, slot, stride: 0 });
         Ok(())
     }
 

@@ -123,9 +123,10 @@ impl Hazards {
                     let b = program.buffer(id);
                     (b.offset, b.offset + b.bytes(program.capacity(b.per)))
                 }
-                Arg::Kv(group) => {
-                    let at = program.arena_bytes + group as usize;
-                    (at, at + 1)
+                Arg::Kv(_) => {
+                    let Some((group, bytes)) = op.params.kv() else { continue };
+                    let at = program.arena_bytes + group as usize * u32::MAX as usize;
+                    (at + bytes.start, at + bytes.end)
                 }
                 _ => continue,
             };

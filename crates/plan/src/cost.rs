@@ -41,6 +41,12 @@ impl Program {
                 let products = if op.kind == OpKind::MatMulGated { 2 } else { 1 };
                 rows * products * 2 * u64::from(p.n) * u64::from(p.k)
             }
+            Params::MatMulHeads(p) => {
+                if op.args[slots::matmul_heads::KV] != Arg::None {
+                    bytes += rows * u64::from(p.head.heads) * u64::from(p.kv.row_bytes);
+                }
+                rows * u64::from(p.product.n) * (2 * u64::from(p.product.k) + 6)
+            }
             Params::Attention(p) => {
                 let seen = if p.window == 0 { depth + 1 } else { (depth + 1).min(p.window as usize) } as u64;
                 if op.args[slots::attention::KV] != Arg::None {

@@ -4,7 +4,7 @@
 //! and after. The form of activations is introduced here too, because what matters about it is that
 //! the op before writes it directly.
 
-use crate::op::{OpKind, Params, Per, slots};
+use crate::op::{HeadParams, Makes, MatMulHeadsParams, OpKind, Params, Per, ROPE_NONE, slots};
 use crate::program::*;
 use crate::{q8, tiles};
 
@@ -22,6 +22,9 @@ pub fn fuse(program: &mut Program) {
     gated(program);
     if converts {
         converted_results(program);
+    }
+    if program.activations == Store::Bf16 {
+        heads(program);
     }
 }
 
@@ -165,6 +168,69 @@ fn gated_pair(program: &Program, index: usize) -> Option<(usize, usize)> {
     let (g, u) = (&program.ops[gate], &program.ops[up]);
     let plain = matches!(g.params, Params::MatMul(p) if p.activation == 0 && p.scale == 1.0 && p.soft_cap == 0.0);
     (plain && g.params == u.params && g.args[slots::matmul::X] == u.args[slots::matmul::X]).then_some((gate, up))
+}
+
+/// `HeadNormRopeKvWrite` into the products before it, so that many rows of queries, keys and values need not go to memory
+/// and back.
+fn heads(program: &mut Program) {
+    let mut index = 0;
+    while index < program.ops.len() {
+        let Some(products) = head_products(program, index) else {
+            index += 1;
+            continue;
+        };
+        let op = program.ops.remove(index);
+        let Params::Heads(p) = op.params else { continue };
+        for (at, makes) in products {
+            let (angles, norm) = match makes {
+                Makes::Queries => (op.args[slots::heads::ANGLES], op.args[slots::heads::Q_NORM]),
+                Makes::Keys => (op.args[slots::heads::ANGLES], op.args[slots::heads::K_NORM]),
+                Makes::Values => (Arg::None, Arg::None),
+            };
+            let turns = angles != Arg::None;
+            let product = &mut program.ops[at];
+            let Params::MatMul(of) = product.params else { continue };
+            let head = HeadParams {
+                heads: if makes == Makes::Queries { p.heads } else { p.kv_heads },
+                head_dim: p.head_dim,
+                pairs: if turns { p.pairs } else { 0 },
+                style: if turns { p.style } else { ROPE_NONE },
+                eps: p.eps,
+            };
+            product.kind = OpKind::MatMulHeads;
+            product.params =
+                Params::MatMulHeads(MatMulHeadsParams { product: of, head, makes: makes as u32, kv: p.kv });
+            product.args[slots::matmul_heads::ANGLES] = angles;
+            product.args[slots::matmul_heads::NORM] = norm;
+            if makes != Makes::Queries {
+                product.args[slots::matmul_heads::Y] = Arg::None;
+                product.args[slots::matmul_heads::KV] = op.args[slots::heads::KV];
+            }
+        }
+    }
+}
+
+/// The products that make the heads of an op, if all can finish them: nothing else happens between them and the op, and
+/// nobody else sees keys and values as they are before.
+fn head_products(program: &Program, index: usize) -> Option<Vec<(usize, Makes)>> {
+    use slots::heads::{K, Q, V};
+    let op = &program.ops[index];
+    let Params::Heads(p) = op.params else { return None };
+    let fits = p.head_dim.is_power_of_two() && p.head_dim as usize <= tiles::HEADS;
+    let between = program.ops[..index].iter().rev().take_while(|op| op.kind == OpKind::MatMul).count();
+    let product = |(slot, makes): (usize, Makes)| {
+        let id = result(op, slot)?;
+        let at = (index - between..index).find(|&i| result(&program.ops[i], slots::matmul::Y) == Some(id))?;
+        let product = &program.ops[at];
+        let plain = matches!(product.params, Params::MatMul(p) if p.activation == 0 && p.scale == 1.0 && p.soft_cap == 0.0)
+            && [slots::matmul::RESIDUAL, slots::matmul::MAXIMA].iter().all(|slot| product.args[*slot] == Arg::None)
+            && product.per == op.per;
+        let alone = makes == Makes::Queries || sole_reader(program, id) == Some(index);
+        (plain && alone).then_some((at, makes))
+    };
+    let made = [(Q, Makes::Queries), (K, Makes::Keys), (V, Makes::Values)];
+    let made = made.into_iter().filter(|(slot, _)| op.args[*slot] != Arg::None);
+    made.map(product).collect::<Option<Vec<_>>>().filter(|_| fits)
 }
 
 /// `Convert` into the op before it, where nobody needs the f32 result.

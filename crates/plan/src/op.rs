@@ -4,6 +4,7 @@
 //! because they are copied into the bound records as they are.
 
 use bytemuck::{Pod, Zeroable};
+use std::ops::Range;
 
 /// What an op computes. `n` rows below are the step's rows, or its output rows (see [`Per`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -22,6 +23,8 @@ pub enum OpKind {
     MatMul,
     /// `y = activation(x · Wᵀ) * (x · Uᵀ)`
     MatMulGated,
+    /// `rope(norm(x · Wᵀ + bias))` per head: queries, to `y`, or keys or values, into the KV cache; see [`Makes`]
+    MatMulHeads,
     /// `y = activation(x) * u`
     GatedActivation,
     /// `y = a + scale * b`
@@ -162,6 +165,19 @@ pub static OPS: &[OpSpec] = &[
         ],
     },
     OpSpec {
+        kind: OpKind::MatMulHeads,
+        name: "matmul_heads",
+        slots: &[
+            slot("x", Activation, Read),
+            optional("y", F32, Write),
+            slot("w", Weight, Read),
+            optional("bias", Vector, Read),
+            optional("angles", F32, Read),
+            optional("norm", Vector, Read),
+            optional("kv", Kv, Write),
+        ],
+    },
+    OpSpec {
         kind: OpKind::GatedActivation,
         name: "gated_activation",
         slots: &[slot("x", F32, Read), slot("y", Activation, Write), slot("u", F32, Read)],
@@ -267,6 +283,15 @@ pub enum Sees {
     All,
 }
 
+/// `MatMulHeadsParams::makes`: what its heads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Makes {
+    Queries,
+    Keys,
+    Values,
+}
+
 /// `NormParams::kind`.
 pub const NORM_RMS: u32 = 0;
 pub const NORM_LAYER: u32 = 1;
@@ -356,6 +381,19 @@ pub struct KvParams {
     pub row_bytes: u32,
 }
 
+impl KvParams {
+    /// The bytes of a block that the keys of so many heads take; values are `value_offset` further.
+    pub fn keys(&self, kv_heads: u32) -> Range<usize> {
+        let start = self.layer_offset as usize;
+        start..start + kv_heads as usize * self.head_bytes as usize
+    }
+
+    pub fn values(&self, kv_heads: u32) -> Range<usize> {
+        let (keys, offset) = (self.keys(kv_heads), self.value_offset as usize);
+        keys.start + offset..keys.end + offset
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct HeadsParams {
@@ -379,6 +417,17 @@ pub struct HeadParams {
     pub pairs: u32,
     pub style: u32,
     pub eps: f32,
+}
+
+/// The parameters of a product come first, as in `MatMul`.
+#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[repr(C)]
+pub struct MatMulHeadsParams {
+    pub product: MatMulParams,
+    pub head: HeadParams,
+    /// [`Makes`].
+    pub makes: u32,
+    pub kv: KvParams,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -430,6 +479,7 @@ pub enum Params {
     RopeAngles(RopeAnglesParams),
     Norm(NormParams),
     MatMul(MatMulParams),
+    MatMulHeads(MatMulHeadsParams),
     Element(ElementParams),
     Heads(HeadsParams),
     Head(HeadParams),
@@ -437,6 +487,21 @@ pub enum Params {
     Unfold(UnfoldParams),
     AttentionWeights(AttentionWeightsParams),
     Token(TokenParams),
+}
+
+impl Params {
+    /// The group whose KV cache the op uses, and what it uses of a block.
+    pub fn kv(&self) -> Option<(u32, Range<usize>)> {
+        let both = |kv: &KvParams, heads| (kv.group, kv.keys(heads).start..kv.values(heads).end);
+        Some(match self {
+            Params::Heads(p) => both(&p.kv, p.kv_heads),
+            Params::Attention(p) => both(&p.kv, p.kv_heads),
+            Params::AttentionWeights(p) => both(&p.attention.kv, p.attention.kv_heads),
+            Params::MatMulHeads(p) if p.makes == Makes::Keys as u32 => (p.kv.group, p.kv.keys(p.head.heads)),
+            Params::MatMulHeads(p) => (p.kv.group, p.kv.values(p.head.heads)),
+            _ => return None,
+        })
+    }
 }
 
 #[cfg(test)]

@@ -192,6 +192,7 @@ pub fn encode_params(params: &Params) -> [u32; PARAM_WORDS] {
         Params::RopeAngles(p) => words(p),
         Params::Norm(p) => words(p),
         Params::MatMul(p) => words(p),
+        Params::MatMulHeads(p) => words(p),
         Params::Element(p) => words(p),
         Params::Heads(p) => words(p),
         Params::Head(p) => words(p),

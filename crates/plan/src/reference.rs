@@ -198,6 +198,7 @@ impl<'a> Reference<'a> {
                     self.set(op, MAXIMA, r, &maxima);
                 }
             }
+            (OpKind::MatMulHeads, Params::MatMulHeads(p)) => self.product_heads(op, &p, r, rows[r]),
             (OpKind::MatMulGated, Params::MatMul(p)) => {
                 use slots::gated::*;
                 let x = self.row(op, X, r);
@@ -224,7 +225,8 @@ impl<'a> Reference<'a> {
             (OpKind::HeadNormRopeKvWrite, Params::Heads(p)) => self.heads(op, &p, r, rows[r]),
             (OpKind::HeadNormRope, Params::Head(p)) => {
                 use slots::head::*;
-                let values = self.turned(op, [X, NORM, ANGLES], r, p);
+                let mut values = self.row(op, X, r);
+                self.turn(op, [NORM, ANGLES], r, p, &mut values);
                 self.set(op, X, r, &values);
             }
             (OpKind::Attention, Params::Attention(p)) => {
@@ -300,8 +302,7 @@ impl<'a> Reference<'a> {
     }
 
     /// Every head of a row, normalized where there is a weight, and rotated.
-    fn turned(&self, op: &Op, [x, norm, angles]: [usize; 3], r: usize, p: HeadParams) -> Vec<f32> {
-        let mut values = self.row(op, x, r);
+    fn turn(&self, op: &Op, [norm, angles]: [usize; 2], r: usize, p: HeadParams, values: &mut [f32]) {
         let weight = self.vector(op, norm);
         let angles = (p.style != ROPE_NONE).then(|| self.row(op, angles, r));
         for head in values.chunks_mut(p.head_dim as usize) {
@@ -312,31 +313,50 @@ impl<'a> Reference<'a> {
                 rotate(head, angles, p.style, p.pairs as usize);
             }
         }
-        values
+    }
+
+    fn product_heads(&mut self, op: &Op, p: &MatMulHeadsParams, r: usize, row: RowVars) {
+        use slots::matmul_heads::*;
+        let x = self.row(op, X, r);
+        let mut values: Vec<f32> = (0..p.product.n as usize).map(|n| dot(&x, &self.weight_row(op, W, n))).collect();
+        if let Some(bias) = self.vector(op, BIAS) {
+            values.iter_mut().zip(bias).for_each(|(v, b)| *v += b);
+        }
+        if p.makes != Makes::Values as u32 {
+            self.turn(op, [NORM, ANGLES], r, p.head, &mut values);
+        }
+        if p.makes == Makes::Queries as u32 {
+            return self.set(op, Y, r, &values);
+        }
+        self.keep(&p.kv, p.makes == Makes::Values as u32, p.head.head_dim as usize, row, &values);
     }
 
     fn heads(&mut self, op: &Op, p: &HeadsParams, r: usize, row: RowVars) {
         use slots::heads::*;
         let d = p.head_dim as usize;
         let head = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
-        let q = (op.args[Q] != Arg::None).then(|| self.turned(op, [Q, Q_NORM, ANGLES], r, head));
-        let k = self.turned(op, [K, K_NORM, ANGLES], r, head);
-        let v = self.row(op, V, r);
-        if let Some(q) = q {
+        if op.args[Q] != Arg::None {
+            let mut q = self.row(op, Q, r);
+            self.turn(op, [Q_NORM, ANGLES], r, head, &mut q);
             self.set(op, Q, r, &q);
         }
+        let mut k = self.row(op, K, r);
+        self.turn(op, [K_NORM, ANGLES], r, head, &mut k);
+        self.keep(&p.kv, false, d, row, &k);
+        let v = self.row(op, V, r);
+        self.keep(&p.kv, true, d, row, &v);
+    }
+
+    /// Keys or values of a row into the KV cache, heads of `d` values.
+    fn keep(&mut self, kv: &KvParams, are_values: bool, d: usize, row: RowVars, values: &[f32]) {
         let place = row.place();
-        let block = StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize)[place / KV_BLOCK];
-        let width = p.kv_heads as usize * d;
-        let store = self
-            .kv
-            .entry((p.kv.group, block, p.kv.layer_offset))
-            .or_insert_with(|| vec![f32::NAN; 2 * width * KV_BLOCK]);
-        for (half, values) in [k, v].iter().enumerate() {
-            for (head, values) in values.chunks(d).enumerate() {
-                let at = (half * width + head * d) * KV_BLOCK + place % KV_BLOCK * d;
-                store[at..at + d].copy_from_slice(values);
-            }
+        let block = StepVars::new(&mut self.steps).table(kv.group as usize, row.sequence as usize)[place / KV_BLOCK];
+        let width = values.len();
+        let store =
+            self.kv.entry((kv.group, block, kv.layer_offset)).or_insert_with(|| vec![f32::NAN; 2 * width * KV_BLOCK]);
+        for (head, values) in values.chunks(d).enumerate() {
+            let at = (usize::from(are_values) * width + head * d) * KV_BLOCK + place % KV_BLOCK * d;
+            store[at..at + d].copy_from_slice(values);
         }
     }
 

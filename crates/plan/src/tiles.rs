@@ -12,6 +12,9 @@ pub const BYTES: usize = 2 * ROWS * VALUES;
 /// Products take two tiles at a time: buffers have room for whole pairs.
 pub const PAIR: usize = 2 * ROWS;
 
+/// Heads of a size that divides this are finished by the product that makes them, if it is a power of two.
+pub const HEADS: usize = 128;
+
 /// Bytes that a row takes of its tiles.
 pub const fn row_bytes(width: usize) -> usize {
     2 * width.next_multiple_of(VALUES)

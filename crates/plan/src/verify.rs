@@ -130,6 +130,20 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
             weight(U, n, k, p.dtype)?;
             widths(&[(X, k), (Y, n)])
         }
+        (OpKind::MatMulHeads, Params::MatMulHeads(p)) => {
+            let (n, k, d) = (p.product.n as usize, p.product.k as usize, p.head.head_dim as usize);
+            use slots::matmul_heads::*;
+            let plain = p.product.activation == 0 && p.product.scale == 1.0 && p.product.soft_cap == 0.0;
+            if n != p.head.heads as usize * d || 2 * p.head.pairs > p.head.head_dim || !plain {
+                return Err("its heads and its product do not fit together".into());
+            }
+            let queries = p.makes == Makes::Queries as u32;
+            if queries != (op.args[Y] != Arg::None) || queries != (op.args[KV] == Arg::None) {
+                return Err("queries are its result, keys and values go into the KV cache".into());
+            }
+            weight(W, n, k, p.product.dtype)?;
+            widths(&[(X, k), (Y, n), (BIAS, n), (NORM, d), (ANGLES, 2 * p.head.pairs as usize)])
+        }
         (OpKind::GatedActivation, Params::Element(p)) => {
             use slots::gated_activation::*;
             widths(&[(X, p.dim as usize), (Y, p.dim as usize), (U, p.dim as usize)])

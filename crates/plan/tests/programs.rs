@@ -75,6 +75,30 @@ fn fusion_keeps_the_meaning() {
     }
 }
 
+/// With many rows, products finish the heads they make; that changes nothing but what bf16 rounds.
+#[test]
+fn products_of_tiles_finish_their_heads() {
+    let mut finished = 0;
+    for name in ["hf/qwen2", "hf/qwen3", "hf/gemma3", "hf/llama-untied", "hf/olmo2", "gguf/stories-llama-Q4_0.gguf"] {
+        let (file, model) = open(name);
+        let plain = akunu_plan::build::plain(&model, &file, options(false)).unwrap();
+        let tiles = build(&model, &file, BuildOptions { activations: Store::Bf16, ..options(false) }).unwrap();
+        let count = |kind| tiles.ops.iter().filter(|op| op.kind == kind).count();
+        let (products, alone) = (count(OpKind::MatMulHeads), count(OpKind::HeadNormRopeKvWrite));
+        assert_eq!(products + 3 * alone, 3 * model.config.layers.len(), "{name}");
+        finished += products;
+        let error = relative_error(&logits(&tiles, &file), &logits(&plain, &file));
+        assert!(error < 0.03, "{name}: {error:.1e}");
+        // Keys and values go to different places of a cache: nothing waits for either but attention.
+        let bound = null::bind(&tiles).unwrap();
+        for three in bound.records.windows(3).filter(|w| w.iter().all(|r| r.kind() == Some(OpKind::MatMulHeads))) {
+            let waits = three.iter().map(|r| r.flags & akunu_plan::record::BARRIER != 0).collect::<Vec<_>>();
+            assert_eq!(waits, [true, false, false], "{name}");
+        }
+    }
+    assert!(finished > 0, "none of the families has such heads");
+}
+
 #[test]
 fn int8_activations_appear_only_before_quantized_weights_and_without_extra_ops() {
     let (file, model) = open("gguf/stories-llama-Q4_0.gguf");

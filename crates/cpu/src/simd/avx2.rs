@@ -141,6 +141,13 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn unzip(self, a: V, b: V) -> [V; 2] {
+        // Two of `a`, two of `b`, and again.
+        let in_order = |v: V| has!(_mm256_castpd_ps(_mm256_permute4x64_pd::<0b1101_1000>(_mm256_castps_pd(v))));
+        [in_order(has!(_mm256_shuffle_ps::<0x88>(a, b))), in_order(has!(_mm256_shuffle_ps::<0xdd>(a, b)))]
+    }
+
+    #[inline(always)]
     fn round(self, a: V) -> V {
         has!(_mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
     }

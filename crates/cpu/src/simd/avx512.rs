@@ -121,6 +121,15 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    fn unzip(self, a: V, b: V) -> [V; 2] {
+        has!({
+            let even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+            let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+            [_mm512_permutex2var_ps(a, even, b), _mm512_permutex2var_ps(a, odd, b)]
+        })
+    }
+
+    #[inline(always)]
     fn round(self, a: V) -> V {
         has!(_mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(a))
     }

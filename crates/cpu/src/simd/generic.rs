@@ -80,6 +80,11 @@ impl Simd for Generic {
     }
 
     #[inline(always)]
+    fn unzip(self, a: V, b: V) -> [V; 2] {
+        [[a[0], a[2], b[0], b[2]], [a[1], a[3], b[1], b[3]]]
+    }
+
+    #[inline(always)]
     fn round(self, a: V) -> V {
         // Adding 1.5 * 2^23 leaves no room for a fraction.
         const SHIFT: f32 = 12_582_912.0;

@@ -85,6 +85,8 @@ pub trait Simd: Copy {
     fn select_lt(self, a: Self::V, b: Self::V, x: Self::V, y: Self::V) -> Self::V;
     /// Lanes 2i and 2i+1 exchanged.
     fn swap_pairs(self, a: Self::V) -> Self::V;
+    /// The even lanes of two vectors, and the odd ones.
+    fn unzip(self, a: Self::V, b: Self::V) -> [Self::V; 2];
     /// To the nearest integer, ties to even, for magnitudes below 2^22.
     fn round(self, a: Self::V) -> Self::V;
     /// `2^n` for lanes that hold whole numbers in -126..=127.
@@ -126,6 +128,21 @@ pub trait Simd: Copy {
     /// # Safety
     /// `n <= LANES` values are writable at `to`.
     unsafe fn store_first(self, to: *mut f32, v: Self::V, n: usize);
+    /// The first `n` lanes, or all, which is faster; the others are 0.
+    /// # Safety
+    /// `n <= LANES` values are readable at `from`.
+    #[inline(always)]
+    unsafe fn load_some(self, from: *const f32, n: usize) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe { if n == Self::LANES { self.load(from) } else { self.load_first(from, n) } }
+    }
+    /// # Safety
+    /// As [`Self::store_first`].
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut f32, v: Self::V, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { if n == Self::LANES { self.store(to, v) } else { self.store_first(to, v, n) } }
+    }
     /// `LANES` f16 values as f32.
     /// # Safety
     /// `2 * LANES` bytes are readable at `from`.

@@ -244,3 +244,21 @@ fn quantization_is_the_definition_to_the_bit() {
     }
     every_level!(check);
 }
+
+#[test]
+fn even_and_odd_lanes_come_apart() {
+    fn check<S: Simd>(level: &str, s: S) {
+        let x: Vec<f32> = (0..2 * S::LANES).map(|i| i as f32).collect();
+        let mut y = vec![f32::NAN; 2 * S::LANES];
+        // SAFETY: two vectors of each.
+        unsafe {
+            let parts = s.unzip(s.load(x.as_ptr()), s.load(x.as_ptr().add(S::LANES)));
+            for (i, part) in parts.into_iter().enumerate() {
+                s.store(y.as_mut_ptr().add(i * S::LANES), part);
+            }
+        }
+        let want = x.iter().step_by(2).chain(x.iter().skip(1).step_by(2)).copied().collect::<Vec<_>>();
+        assert_eq!(y, want, "{level}");
+    }
+    every_level!(check);
+}

@@ -1,10 +1,10 @@
 //! Head norm, rotation and the KV write.
 
 use crate::rig::*;
-use akunu_cpu::KvPool;
+use akunu_cpu::{KvPool, Level};
 use akunu_dtype::{DType, Planes};
 use akunu_plan::op::{slots::heads::*, *};
-use akunu_plan::program::Arg;
+use akunu_plan::program::{Arg, Store};
 use akunu_plan::record::Region;
 use akunu_plan::steps::{KV_BLOCK, NO_BLOCK, RowVars};
 
@@ -188,6 +188,128 @@ fn heads_turn_in_place() {
                 let name = format!("head case {case}: {d}, style {style}, pairs {pairs}");
                 failures.compare(&name, &cpu, &running.row(x, row), &want, |i| 2e-6 * (1.0 + want[i].abs()));
             }
+        }
+    }
+    failures.report();
+}
+
+/// Weights and activations that are bf16 numbers: a product of tiles then differs from its definition by its sum only.
+#[test]
+fn products_finish_their_heads() {
+    use slots::matmul_heads as at;
+    let mut failures = Failures::default();
+    let mut noise = Noise::new(42);
+    for mut cpu in backends().into_iter().filter(|cpu| cpu.level() == Level::Amx) {
+        for case in 0..30 {
+            let kv_dtype = noise.pick(&[DType::F32, DType::F16, DType::Q8_0]);
+            let d = if kv_dtype == DType::Q8_0 { noise.pick(&[32, 64, 128]) } else { noise.pick(&[8, 16, 64, 128]) };
+            let (heads, rows, k) = (1 + noise.below(9), noise.pick(&[1, 2, 33, 150]), 1 + noise.below(300));
+            let makes = noise.pick(&[Makes::Queries, Makes::Keys, Makes::Values]);
+            let turns = makes != Makes::Values;
+            let style = noise.pick(if turns { &[ROPE_NONE, ROPE_INTERLEAVED, ROPE_SPLIT_HALF] } else { &[ROPE_NONE] });
+            let pairs = if style == ROPE_NONE { 0 } else { noise.pick(&[d / 2, d / 4]) };
+            let (normed, biased) = (turns && noise.below(2) == 0, noise.below(2) == 0);
+            let (kv, n) = (kv_params(kv_dtype, heads, d), heads * d);
+            let mut rig = Rig::new(rows, 0);
+            rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 5 }];
+            rig.layout.sequences = 2;
+            rig.layout.table_blocks = 3;
+            let w = rig.matrix(&mut noise, DType::BF16, n, k);
+            let product = MatMulParams {
+                n: n as u32,
+                k: k as u32,
+                dtype: DType::BF16.index().into(),
+                row_bytes: w.row_bytes,
+                side_bytes: w.side_bytes,
+                activation: 0,
+                scale: 1.0,
+                soft_cap: 0.0,
+            };
+            let head = HeadParams { heads: heads as u32, head_dim: d as u32, pairs: pairs as u32, style, eps: 1e-6 };
+            let (x, y, angles) = (rig.buffer(Per::Row, k, Store::Bf16), rig.f32(n), rig.f32((2 * pairs).max(1)));
+            let (bias, weight) = (noise.values(n), noise.values(d));
+            let mut args = [Arg::None; 7];
+            (args[at::X], args[at::W]) = (Arg::Buffer(x), w.arg);
+            match makes {
+                Makes::Queries => args[at::Y] = Arg::Buffer(y),
+                _ => args[at::KV] = Arg::Kv(0),
+            }
+            if biased {
+                args[at::BIAS] = rig.constant(&bias);
+            }
+            if normed {
+                args[at::NORM] = rig.constant(&weight);
+            }
+            if style != ROPE_NONE {
+                args[at::ANGLES] = Arg::Buffer(angles);
+            }
+            let params = MatMulHeadsParams { product, head, makes: makes as u32, kv };
+            rig.op(OpKind::MatMulHeads, Per::Row, &args, Params::MatMulHeads(params));
+            let mut running = rig.start(&cpu);
+            let tables = [[3, 0, NO_BLOCK], [1, 4, 2]];
+            for (sequence, table) in tables.iter().enumerate() {
+                running.memory.step_vars().table_mut(0, sequence).copy_from_slice(table);
+            }
+            let vars: Vec<RowVars> = (0..rows)
+                .map(|r| RowVars { position: (r * 29 % 192) as u32, sequence: (r % 2) as u32, ..RowVars::default() })
+                .collect();
+            running.rows(&vars);
+            let vx = running.fill(x, &noise.values(rows * k));
+            let va = noise.values(rows * 2 * pairs);
+            if pairs > 0 {
+                running.set(angles, &va);
+            }
+            running.run(&mut cpu);
+            let name = format!(
+                "case {case}: {makes:?} {kv_dtype}, {rows} × {k} → {heads} × {d}, style {style}, pairs {pairs}, norm \
+                 {normed}, bias {biased}"
+            );
+            let mut written = 0;
+            for (row, vars) in vars.iter().enumerate() {
+                let angles = &va[row * 2 * pairs..][..2 * pairs];
+                let position = vars.position as usize;
+                let block = tables[vars.sequence as usize][position / KV_BLOCK];
+                for index in 0..heads {
+                    let mut size = 0.0f64;
+                    let dots: Vec<f32> = (index * d..(index + 1) * d)
+                        .map(|i| {
+                            let terms = || vx[row * k..][..k].iter().zip(&w.values[i * k..][..k]);
+                            size = size.max(terms().map(|(x, w)| f64::from(x * w).abs()).sum());
+                            let sum: f64 = terms().map(|(x, w)| f64::from(*x) * f64::from(*w)).sum();
+                            (sum + if biased { f64::from(bias[i]) } else { 0.0 }) as f32
+                        })
+                        .collect();
+                    let want = expected(&dots, normed.then_some(&weight[..]), angles, &head);
+                    // What the sum's error may become: divided by the root of the mean square, multiplied by weights.
+                    let mean = dots.iter().map(|v| f64::from(v * v)).sum::<f64>() / d as f64;
+                    let grows = if normed { 1.0 / mean.sqrt() } else { 1.0 };
+                    let error = 1e-5 + (4e-6 * size * grows) as f32;
+                    let got = if makes == Makes::Queries {
+                        running.row(y, row)[index * d..][..d].to_vec()
+                    } else if block == NO_BLOCK {
+                        continue;
+                    } else {
+                        let at = block as usize * kv.block_bytes as usize
+                            + kv.layer_offset as usize
+                            + if makes == Makes::Values { kv.value_offset as usize } else { 0 }
+                            + index * kv.head_bytes as usize
+                            + position % KV_BLOCK * kv.row_bytes as usize;
+                        let data = &running.memory.bytes(Region::kv(0))[at..][..kv.row_bytes as usize];
+                        written += kv.row_bytes as usize;
+                        let mut got = vec![0.0; d];
+                        (kv_dtype.format().decode)(Planes { data, ..Planes::default() }, &mut got);
+                        got
+                    };
+                    let stored = |i: usize| match (makes, kv_dtype) {
+                        (Makes::Queries, _) | (_, DType::F32) => 2e-6 * want[i].abs(),
+                        (_, DType::F16) => 6e-4 * want[i].abs(),
+                        _ => want.iter().fold(0.0f32, |m, v| m.max(v.abs())) / 127.0 * 0.6,
+                    };
+                    failures.compare(&name, &cpu, &got, &want, |i| error + stored(i));
+                }
+            }
+            let touched = running.memory.bytes(Region::kv(0)).iter().filter(|&&b| b != 0xFF).count();
+            failures.check(&name, &cpu, touched <= written, &format!("{touched} bytes of KV touched, not {written}"));
         }
     }
     failures.report();

@@ -33,6 +33,15 @@ pub mod gated {
     pub const W: usize = 2;
     pub const U: usize = 3;
 }
+pub mod matmul_heads {
+    pub const X: usize = 0;
+    pub const Y: usize = 1;
+    pub const W: usize = 2;
+    pub const BIAS: usize = 3;
+    pub const ANGLES: usize = 4;
+    pub const NORM: usize = 5;
+    pub const KV: usize = 6;
+}
 pub mod gated_activation {
     pub const X: usize = 0;
     pub const Y: usize = 1;

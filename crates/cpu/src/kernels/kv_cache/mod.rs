@@ -1,12 +1,15 @@
 //! Per-head norm and rotation of queries and keys; keys and values go into the KV cache, or stay where they are.
 
+#[cfg(target_arch = "x86_64")]
+pub(super) mod product;
+
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::pool::Lane;
 use crate::simd::{Simd, prefetch_row};
 use akunu_dtype::{DType, PlanesMut};
 use akunu_plan::op::{
-    HeadParams, HeadsParams, OpKind, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::head, slots::heads,
+    HeadParams, HeadsParams, KvParams, OpKind, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::head, slots::heads,
 };
 use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
@@ -21,18 +24,21 @@ pub(super) static HEADS_F16: &[LeveledRow] =
 
 pub(super) static HEAD: &[LeveledRow] = levels!("head", OpKind::HeadNormRope, serves_in_place, in_place);
 
-/// Values of one head that fit a worker's scratch beside its rotation tables.
+/// Values of one head that fit a worker's scratch.
 const MAX_HEAD: usize = 2048;
-const _: () = assert!(3 * MAX_HEAD * 4 <= SCRATCH_BYTES);
+const _: () = assert!(MAX_HEAD * 4 <= SCRATCH_BYTES);
 
 fn serves_any(record: &Record) -> bool {
     let p = record.params::<HeadsParams>();
-    let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return false };
-    let format = dtype.format();
     matches!(p.style, ROPE_NONE | ROPE_INTERLEAVED | ROPE_SPLIT_HALF)
         && p.head_dim as usize <= MAX_HEAD
-        && format.encode.is_some()
-        && format.side_bytes == 0
+        && can_store(&p.kv)
+}
+
+/// Whether keys and values can be written in the format of the cache.
+fn can_store(kv: &KvParams) -> bool {
+    let format = DType::from_index(kv.dtype as u8).map(DType::format);
+    format.is_some_and(|f| f.encode.is_some() && f.side_bytes == 0)
 }
 
 fn serves_in_place(record: &Record) -> bool {
@@ -107,10 +113,7 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
     let per_row = q_mine.len() + kv_mine.len();
     let units = if whole { 0..count * per_row } else { lane.share(count * per_row, 1) };
     let head = context.scratch(lane.index).cast::<f32>();
-    let cos = head.wrapping_add(MAX_HEAD);
-    let sin = cos.wrapping_add(MAX_HEAD);
     let kv = context.operand(record, heads::KV);
-    let mut tabled = usize::MAX;
     for unit in units {
         let (row, index) = (unit / per_row, unit % per_row);
         let next = |slot: usize, index: usize| {
@@ -118,18 +121,15 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
                 prefetch_row(context.row(record, slot, row + 1).cast::<f32>().wrapping_add(index * d), d);
             }
         };
-        // SAFETY: rows of q, k and v have their heads of `d` values, angles `2 * pairs`; scratch
-        // parts have `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
+        // SAFETY: rows of q, k and v have their heads of `d` values, angles `2 * pairs`; the scratch has
+        // room for `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
         unsafe {
-            if p.style != ROPE_NONE && tabled != row {
-                tables(s, &one, context.row(record, heads::ANGLES, row).cast(), cos, sin);
-                tabled = row;
-            }
+            let angles = context.row(record, heads::ANGLES, row).cast::<f32>().cast_const();
             if index < q_mine.len() {
                 let index = q_mine.start + index;
                 next(heads::Q, index);
                 let q = context.row(record, heads::Q, row).cast::<f32>().add(index * d);
-                turn(s, &one, norm_weight(record, context, heads::Q_NORM), q, q, (cos, sin));
+                turn(s, &one, norm_weight(record, context, heads::Q_NORM), q, q, angles);
                 continue;
             }
             let index = kv_mine.start + index - q_mine.len();
@@ -140,7 +140,7 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
             let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, place / KV_BLOCK) else { continue };
             let at = block.add(Context::kv_row(&p.kv, index, place));
             let k = context.row(record, heads::K, row).cast::<f32>().add(index * d);
-            turn(s, &one, norm_weight(record, context, heads::K_NORM), k, head, (cos, sin));
+            turn(s, &one, norm_weight(record, context, heads::K_NORM), k, head, angles);
             K::put(s, dtype, head, at, d);
             let v = context.row(record, heads::V, row).cast::<f32>().add(index * d);
             K::put(s, dtype, v, at.add(p.kv.value_offset as usize), d);
@@ -153,20 +153,14 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
 unsafe fn in_place<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<HeadParams>();
     let (heads, d) = (p.heads as usize, p.head_dim as usize);
-    let cos = context.scratch(lane.index).cast::<f32>();
-    let sin = cos.wrapping_add(MAX_HEAD);
     let weight = norm_weight(record, context, head::NORM);
-    let mut tabled = usize::MAX;
     for unit in lane.share(context.count(record) * heads, 1) {
         let (row, index) = (unit / heads, unit % heads);
         // SAFETY: as in `body`.
         unsafe {
-            if p.style != ROPE_NONE && tabled != row {
-                tables(s, p, context.row(record, head::ANGLES, row).cast(), cos, sin);
-                tabled = row;
-            }
+            let angles = context.row(record, head::ANGLES, row).cast::<f32>().cast_const();
             let x = context.row(record, head::X, row).cast::<f32>().add(index * d);
-            turn(s, p, weight, x, x, (cos, sin));
+            turn(s, p, weight, x, x, angles);
         }
     }
 }
@@ -179,39 +173,11 @@ fn norm_weight(record: &Record, context: &Context<'_>, slot: usize) -> Option<*c
 static SECOND: [f32; 16] = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0];
 static SIGN: [f32; 16] = [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0];
 
-/// Angles `[pairs](cos, sin)` as two tables laid out like the values they turn. Where pairs are
-/// neighbours a table has two entries per pair, and the sine carries the sign.
+/// One head, normalized where there is a weight and rotated by the row's angles `[pairs](cos, sin)`: `from` to `to`, which
+/// may be the same.
 ///
 /// # Safety
-/// `angles` has `2 * pairs` values; the tables have room for a head.
-#[inline(always)]
-unsafe fn tables<S: Simd>(s: S, p: &HeadParams, angles: *const f32, cos: *mut f32, sin: *mut f32) {
-    let pairs = p.pairs as usize;
-    // SAFETY: every access ends at or before `2 * pairs <= head_dim`; lanes are even in number, so pairs stay in one
-    // vector, and at most 16.
-    unsafe {
-        if p.style != ROPE_INTERLEAVED {
-            for i in 0..pairs {
-                *cos.add(i) = *angles.add(2 * i);
-                *sin.add(i) = *angles.add(2 * i + 1);
-            }
-            return;
-        }
-        let (second, sign, half) = (s.load(SECOND.as_ptr()), s.load(SIGN.as_ptr()), s.splat(0.5));
-        for at in (0..2 * pairs).step_by(S::LANES) {
-            let n = S::LANES.min(2 * pairs - at);
-            let here = s.load_first(angles.add(at), n);
-            let other = s.swap_pairs(here);
-            s.store_first(cos.add(at), s.select_lt(second, half, here, other), n);
-            s.store_first(sin.add(at), s.mul(s.select_lt(second, half, other, here), sign), n);
-        }
-    }
-}
-
-/// One head, normalized where there is a weight and rotated: `from` to `to`, which may be the same.
-///
-/// # Safety
-/// Both have `head_dim` values and are the same or apart; the tables were filled for the row.
+/// Both have `head_dim` values and are the same or apart, `angles` has `2 * pairs <= head_dim`.
 #[inline(always)]
 unsafe fn turn<S: Simd>(
     s: S,
@@ -219,86 +185,64 @@ unsafe fn turn<S: Simd>(
     weight: Option<*const f32>,
     from: *const f32,
     to: *mut f32,
-    (cos, sin): (*const f32, *const f32),
+    angles: *const f32,
 ) {
-    let d = p.head_dim as usize;
-    // SAFETY: the norm weight has `head_dim` values; `2 * pairs <= head_dim`.
+    let (d, pairs) = (p.head_dim as usize, p.pairs as usize);
+    // SAFETY: every access ends at or before `head_dim` or `2 * pairs`, the norm weight has `head_dim` values; lanes are
+    // even in number, so pairs stay in one vector, and at most 16.
     unsafe {
-        if let Some(weight) = weight {
-            rms(s, from, to, weight, d, p.eps);
-        } else if !std::ptr::eq(from, to) {
-            std::ptr::copy_nonoverlapping(from, to, d);
-        }
-        match p.style {
-            ROPE_INTERLEAVED => rotate_neighbours(s, to, cos, sin, 2 * p.pairs as usize),
-            ROPE_SPLIT_HALF => rotate_halves(s, to, cos, sin, p.pairs as usize),
-            _ => {}
+        let factor = s.splat(if weight.is_some() { inverse_rms(s, from, d, p.eps) } else { 1.0 });
+        let value = |at: usize, n: usize| {
+            let v = s.load_some(from.add(at), n);
+            weight.map_or(v, |weight| s.mul(s.mul(v, factor), s.load_some(weight.add(at), n)))
+        };
+        let still = match p.style {
+            // Values 2i and 2i + 1 turn together.
+            ROPE_INTERLEAVED => {
+                let (second, sign, half) = (s.load(SECOND.as_ptr()), s.load(SIGN.as_ptr()), s.splat(0.5));
+                for at in (0..2 * pairs).step_by(S::LANES) {
+                    let n = S::LANES.min(2 * pairs - at);
+                    let here = s.load_some(angles.add(at), n);
+                    let other = s.swap_pairs(here);
+                    let cos = s.select_lt(second, half, here, other);
+                    let sin = s.mul(s.select_lt(second, half, other, here), sign);
+                    let v = value(at, n);
+                    s.store_some(to.add(at), s.fma(v, cos, s.mul(s.swap_pairs(v), sin)), n);
+                }
+                2 * pairs
+            }
+            // Values i and i + pairs.
+            ROPE_SPLIT_HALF => {
+                for at in (0..pairs).step_by(S::LANES) {
+                    let n = S::LANES.min(pairs - at);
+                    let first = n.min(S::LANES / 2);
+                    let low = s.load_some(angles.add(2 * at), 2 * first);
+                    let high = s.load_some(angles.add(2 * at + 2 * first), 2 * (n - first));
+                    let [cos, sin] = s.unzip(low, high);
+                    let (a, b) = (value(at, n), value(pairs + at, n));
+                    s.store_some(to.add(at), s.sub(s.mul(a, cos), s.mul(b, sin)), n);
+                    s.store_some(to.add(pairs + at), s.fma(a, sin, s.mul(b, cos)), n);
+                }
+                2 * pairs
+            }
+            _ => 0,
+        };
+        for at in (still..d).step_by(S::LANES) {
+            let n = S::LANES.min(d - at);
+            s.store_some(to.add(at), value(at, n), n);
         }
     }
 }
 
-/// `to = from / rms(from) * weight`
-///
 /// # Safety
-/// All have `d` values.
+/// There are `d` values.
 #[inline(always)]
-unsafe fn rms<S: Simd>(s: S, from: *const f32, to: *mut f32, weight: *const f32, d: usize, eps: f32) {
+unsafe fn inverse_rms<S: Simd>(s: S, from: *const f32, d: usize, eps: f32) -> f32 {
     let mut squares = s.splat(0.0);
-    let mut at = 0;
-    // SAFETY: every access ends at or before `d`.
-    unsafe {
-        while at < d {
-            let n = S::LANES.min(d - at);
-            let v = s.load_first(from.add(at), n);
-            squares = s.fma(v, v, squares);
-            at += n;
-        }
-        let factor = s.splat(1.0 / (s.sum(squares) / d as f32 + eps).sqrt());
-        at = 0;
-        while at < d {
-            let n = S::LANES.min(d - at);
-            let v = s.mul(s.load_first(from.add(at), n), factor);
-            s.store_first(to.add(at), s.mul(v, s.load_first(weight.add(at), n)), n);
-            at += n;
-        }
+    for at in (0..d).step_by(S::LANES) {
+        // SAFETY: the access ends at or before `d`.
+        let v = unsafe { s.load_some(from.add(at), S::LANES.min(d - at)) };
+        squares = s.fma(v, v, squares);
     }
-}
-
-/// Values i and i + pairs turn together.
-///
-/// # Safety
-/// `x` has `2 * pairs` values, the tables `pairs`.
-#[inline(always)]
-unsafe fn rotate_halves<S: Simd>(s: S, x: *mut f32, cos: *const f32, sin: *const f32, pairs: usize) {
-    let mut at = 0;
-    while at < pairs {
-        let n = S::LANES.min(pairs - at);
-        // SAFETY: `at + n <= pairs`.
-        unsafe {
-            let (a, b) = (s.load_first(x.add(at), n), s.load_first(x.add(pairs + at), n));
-            let (c, w) = (s.load_first(cos.add(at), n), s.load_first(sin.add(at), n));
-            s.store_first(x.add(at), s.sub(s.mul(a, c), s.mul(b, w)), n);
-            s.store_first(x.add(pairs + at), s.fma(a, w, s.mul(b, c)), n);
-        }
-        at += n;
-    }
-}
-
-/// Values 2i and 2i + 1 turn together.
-///
-/// # Safety
-/// `x` and the tables have `len` values, an even number.
-#[inline(always)]
-unsafe fn rotate_neighbours<S: Simd>(s: S, x: *mut f32, cos: *const f32, sin: *const f32, len: usize) {
-    let mut at = 0;
-    while at < len {
-        let n = S::LANES.min(len - at);
-        // SAFETY: `at + n <= len`; lanes are even in number, so pairs stay in one vector.
-        unsafe {
-            let v = s.load_first(x.add(at), n);
-            let turned = s.mul(s.swap_pairs(v), s.load_first(sin.add(at), n));
-            s.store_first(x.add(at), s.fma(v, s.load_first(cos.add(at), n), turned), n);
-        }
-        at += n;
-    }
+    1.0 / (s.sum(squares) / d as f32 + eps).sqrt()
 }

@@ -86,14 +86,18 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
     use crate::kernels::Kernel;
     use crate::level::Level;
     use akunu_plan::op::OpKind;
-    let products: [(&str, OpKind, Kernel); 2] =
-        [("matmul", OpKind::MatMul, amx::matmul), ("matmul_gated", OpKind::MatMulGated, amx::matmul_gated)];
-    products.into_iter().flat_map(|(name, op, run)| {
+    type Serves = fn(&Record) -> bool;
+    let products: [(&str, OpKind, Serves, Kernel); 3] = [
+        ("matmul", OpKind::MatMul, product::serves, amx::matmul),
+        ("matmul_gated", OpKind::MatMulGated, product::serves, amx::matmul_gated),
+        ("matmul_heads", OpKind::MatMulHeads, crate::kernels::kv_cache::product::serves, amx::matmul_heads),
+    ];
+    products.into_iter().flat_map(|(name, op, serves, run)| {
         table::STRIPS.iter().map(move |strip| KernelRow {
             name: format!("{name} amx {}", strip.name),
             op,
             level: Level::Amx,
-            serves: product::serves,
+            serves,
             preference: (Level::Amx, strip.dtype.is_some()),
             inner: Some(Inner {
                 dtype: strip.dtype,

@@ -242,30 +242,20 @@ impl Epilogue {
     unsafe fn of<S: Simd, F: Function>(&self, s: S, at: usize, n: usize) -> S::V {
         // SAFETY: the caller's promise.
         unsafe {
-            let mut v = first(s, self.dots.add(at), n);
+            let mut v = s.load_some(self.dots.add(at), n);
             if let Some(bias) = self.bias {
-                v = s.add(v, first(s, bias.add(at), n));
+                v = s.add(v, s.load_some(bias.add(at), n));
             }
             v = s.mul(F::of(s, v), s.splat(self.scale));
             if self.soft_cap != 0.0 {
                 v = soft_cap(s, v, self.soft_cap);
             }
             if let Some(residual) = self.residual {
-                v = s.add(v, first(s, residual.add(at), n));
+                v = s.add(v, s.load_some(residual.add(at), n));
             }
             v
         }
     }
-}
-
-/// The first `n` lanes, or all; the others are 0.
-///
-/// # Safety
-/// There are `n` values.
-#[inline(always)]
-unsafe fn first<S: Simd>(s: S, from: *const f32, n: usize) -> S::V {
-    // SAFETY: the caller's promise.
-    unsafe { if n == S::LANES { s.load(from) } else { s.load_first(from, n) } }
 }
 
 /// `y = activation(x · Wᵀ) * (x · Uᵀ)`, to f32 or to the form products take.

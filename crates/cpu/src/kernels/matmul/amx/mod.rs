@@ -11,7 +11,7 @@
 mod product;
 mod strip;
 
-pub use product::{matmul, matmul_gated};
+pub use product::{matmul, matmul_gated, matmul_heads};
 pub use strip::{Strip, StripFn, bf16, f16, f32, packed, quantized};
 
 /// Values of a weight row in flight: those of a whole group take half of the second-level cache.

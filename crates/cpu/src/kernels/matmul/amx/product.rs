@@ -4,17 +4,18 @@ use super::{SPAN, STRIP, Strip};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::gate;
 use crate::kernels::convert::write_part;
+use crate::kernels::kv_cache::product::Heads;
 use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::product::{Weights, finish};
 use crate::pool::Lane;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_row};
-use akunu_plan::op::{MatMulParams, slots};
+use akunu_plan::op::{MatMulHeadsParams, MatMulParams, slots};
 use akunu_plan::record::{Record, Y_FORM};
-use akunu_plan::tiles::PAIR;
+use akunu_plan::tiles::{HEADS, PAIR};
 
-/// Columns in flight, of all weight operands together.
-const GROUP: usize = 128;
+/// Columns in flight, of all weight operands together: whole heads.
+const GROUP: usize = HEADS;
 /// Activation rows in flight where a weight row has more values: for as many, each part of it is unpacked once.
 const ROWS: usize = 512;
 /// f32 values from one row's sums to the next: not a power of two, for the cache's sake.
@@ -47,7 +48,7 @@ pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
     // another form than f32 are cut at whole blocks, because shares are multiples of one.
     unsafe {
         let s = Avx512::assume();
-        run(record, context, lane, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
+        run(record, context, lane, STRIP, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
             let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n));
             let residual = (!record.args[RESIDUAL].is_none())
                 .then(|| context.row(record, RESIDUAL, m).cast::<f32>().cast_const().add(n));
@@ -76,7 +77,7 @@ pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
     // SAFETY: as in `matmul`.
     unsafe {
         let s = Avx512::assume();
-        run(record, context, lane, weights, |m, n, cols, [x, u]| {
+        run(record, context, lane, STRIP, weights, |m, n, cols, [x, u]| {
             if converts {
                 gate(s, p.activation, x, u, x, cols);
                 write_part(s, record, context, (Y, m), (p.n as usize, n, cols), x);
@@ -87,7 +88,29 @@ pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
     }
 }
 
-/// Multiplies the columns this worker takes with every weight operand; `finish(row, column, columns, dot products)` takes
+/// # Safety
+/// As [`crate::kernels::Kernel`] says, at the AMX level.
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
+pub unsafe fn matmul_heads(record: &Record, context: &Context<'_>, lane: Lane) {
+    use slots::matmul_heads::{BIAS, W};
+    let p = record.params::<MatMulHeadsParams>();
+    let Some(heads) = Heads::of(record, context) else { return };
+    let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
+    let biased = !record.args[BIAS].is_none();
+    let grain = STRIP.max(p.head.head_dim as usize);
+    // SAFETY: as in `matmul`; columns are taken in whole heads.
+    unsafe {
+        let s = Avx512::assume();
+        run(record, context, lane, grain, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
+            if biased {
+                finish(s, &p.product, dots, Some(bias.add(n)), None, dots, cols);
+            }
+            heads.finish(s, m, (n, cols), dots);
+        });
+    }
+}
+
+/// Multiplies the columns this worker takes, multiples of `grain`, with every weight operand; `finish(row, column, columns, dot products)` takes
 /// them on.
 ///
 /// # Safety
@@ -98,13 +121,14 @@ unsafe fn run<const N: usize>(
     record: &Record,
     context: &Context<'_>,
     lane: Lane,
+    grain: usize,
     weights: [Weights; N],
     finish: impl Fn(usize, usize, usize, [*mut f32; N]),
 ) {
     let Some(unpack) = context.kernel(record).strip() else { return };
     let p = record.params::<MatMulParams>();
     let (count, columns, k) = (context.count(record), p.n as usize, p.k as usize);
-    let share = columns.div_ceil(SHARES * lane.count).next_multiple_of(STRIP).min(GROUP / N);
+    let share = columns.div_ceil(SHARES * lane.count).next_multiple_of(grain).min(GROUP / N);
     let depth = k.div_ceil(STEP);
     let acts = context.operand(record, slots::matmul::X).cast_const();
     let scratch = context.scratch(lane.index).cast::<Scratch>();
