@@ -41,6 +41,12 @@ impl Lane {
         let at = |worker: usize| (units * worker / self.count * grain).min(total);
         at(self.index)..at(self.index + 1)
     }
+
+    /// This worker's share of KV heads, where all workers have as many: the op that writes them and attention take the
+    /// same, so that each finds in its cache what it wrote there.
+    pub fn kv_heads(self, kv_heads: usize) -> Option<std::ops::Range<usize>> {
+        kv_heads.is_multiple_of(self.count).then(|| self.share(kv_heads, 1))
+    }
 }
 
 /// Where the workers of one job meet.

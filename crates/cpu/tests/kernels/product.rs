@@ -116,6 +116,35 @@ fn products_and_epilogues_agree_with_their_definition() {
     failures.report();
 }
 
+/// What kernels keep of a packed row has room for so many values.
+#[test]
+fn rows_that_are_too_long_stay_as_they_are() {
+    use akunu_plan::record::W_IS_PACKED;
+    let mut noise = Noise::new(33);
+    for cpu in backends().iter().filter(|cpu| cpu.level() == Level::Avx512) {
+        for (k, most) in [(1 << 16, true), ((1 << 16) + 32, false)] {
+            let mut rig = Rig::new(1, 0);
+            let w = rig.matrix(&mut noise, DType::Q4_0, 16, k);
+            let (x, y) = (rig.buffer(Per::Row, k, Store::Q8), rig.f32(16));
+            let params = MatMulParams {
+                n: 16,
+                k: k as u32,
+                dtype: DType::Q4_0.index().into(),
+                row_bytes: w.row_bytes,
+                side_bytes: w.side_bytes,
+                activation: 0,
+                scale: 1.0,
+                soft_cap: 0.0,
+            };
+            rig.op(OpKind::MatMul, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), w.arg], Params::MatMul(params));
+            let bound = cpu.bind(&rig.program).expect("a kernel for either");
+            let packed = bound.records[0].flags & W_IS_PACKED != 0;
+            let packs = [1, 3].contains(&cpu.threads());
+            assert_eq!(packed, most && packs, "{k} values, {} threads", cpu.threads());
+        }
+    }
+}
+
 /// Weight rows longer than what tiles are unpacked for at a time, and more activation rows.
 #[test]
 fn long_rows_are_summed_in_parts() {

@@ -172,9 +172,9 @@ unsafe fn units<S: Simd, K: Keys>(
     let p = record.params::<AttentionParams>();
     let cut = Cut::new(p, all.len(), if any_long { 1 } else { lane.count });
     let group = (p.heads / p.kv_heads) as usize;
-    // Workers that have whole KV heads wrote them, and have them in their caches.
-    let whole = !any_long && (p.kv_heads as usize).is_multiple_of(lane.count);
-    let kv_heads = if whole { lane.share(p.kv_heads as usize, 1) } else { 0..p.kv_heads as usize };
+    let mine = if any_long { None } else { lane.kv_heads(p.kv_heads as usize) };
+    let whole = mine.is_some();
+    let kv_heads = mine.unwrap_or(0..p.kv_heads as usize);
     let units = cut.row_tiles * kv_heads.len() * cut.head_tiles;
     let split = |unit: usize| {
         let (row_tile, rest) = (unit / (kv_heads.len() * cut.head_tiles), unit % (kv_heads.len() * cut.head_tiles));

@@ -17,7 +17,7 @@ use crate::kernels::convert::write_part;
 use crate::level::Level;
 use crate::pool::Lane;
 use crate::simd::tiles::{Mix, SIDE, STEP, Scores, TILE_BYTES, Tiles, round, transpose};
-use crate::simd::{Avx512, Simd, prefetch_row};
+use crate::simd::{Avx512, Simd, prefetch_far, prefetch_row};
 use akunu_dtype::DType;
 use akunu_plan::op::{AttentionParams, OpKind, slots::attention};
 use akunu_plan::record::{MAY_ROUND, Record};
@@ -41,6 +41,8 @@ const QUERIES: usize = 512;
 const WIDTH: usize = 256;
 /// Rows a step must be able to have: below this the other kernels are as fast, and exact.
 const FEW: u32 = 16;
+/// Bytes of the next block's keys, and of its values, that are asked for beside 16 queries.
+const NEXT: usize = 1024;
 /// Units each worker gets, where there are rows enough: later rows see more, and this evens it out.
 const UNITS: usize = 4;
 
@@ -148,24 +150,32 @@ unsafe fn attend<K: Keys>(
             let seen = if q < count { sees(p, context.row_vars(row + q / group)) } else { 0..0 };
             (scratch.from[q], scratch.end[q]) = (seen.start as i32, seen.end as i32);
         }
+        let of_tile = |tile: usize| scratch.seen(count.min(tile * SIDE)..count.min((tile + 1) * SIDE));
+        let seen_by: [_; QUERIES / SIDE] = std::array::from_fn(of_tile);
         let steps = d / STEP;
         let device = Tiles::configure();
         let (span, _) = scratch.seen(0..count);
-        for index in span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK) {
-            let base = index * KV_BLOCK;
+        let head = kv_head * p.kv.head_bytes as usize;
+        let rows_of = |index: usize| {
             let (keys, values) = if own {
-                let first = row - context.row_vars(row).position as usize + base;
+                let first = row - context.row_vars(row).position as usize + index * KV_BLOCK;
                 (context.row(record, attention::K, first), context.row(record, attention::V, first))
             } else {
-                let Some(block) = context.kv_block(&p.kv, kv, sequence, index) else { continue };
+                let block = context.kv_block(&p.kv, kv, sequence, index)?;
                 (block, block.wrapping_add(p.kv.value_offset as usize))
             };
-            let head = kv_head * p.kv.head_bytes as usize;
+            Some([keys, values].map(|rows| rows.wrapping_add(head).cast_const()))
+        };
+        let indices = span.start / KV_BLOCK..span.end.div_ceil(KV_BLOCK);
+        for index in indices.clone() {
+            let base = index * KV_BLOCK;
+            let Some([keys, values]) = rows_of(index) else { continue };
+            let next = if own || index + 1 == indices.end { None } else { rows_of(index + 1) };
             // Positions nobody sees may never have been written.
             let seen = span.start.max(base) - base..span.end.min(base + KV_BLOCK) - base;
             let stride = p.kv.row_bytes as usize;
-            scratch.set_keys::<K>(s, keys.wrapping_add(head), stride, &seen, d);
-            scratch.set_values::<K>(s, values.wrapping_add(head), stride, &seen, d);
+            scratch.set_keys::<K>(s, keys, stride, &seen, d);
+            scratch.set_values::<K>(s, values, stride, &seen, d);
             let scratch = &raw mut *scratch;
             let score = move |tile: usize, turn: usize| Scores {
                 queries: [0, 1]
@@ -185,14 +195,18 @@ unsafe fn attend<K: Keys>(
                 results: (&raw mut (*scratch).results).cast::<f32>().add(tile * SIDE * d),
             };
             let block = base..base + KV_BLOCK;
-            let seen = move |tile: usize| (*scratch).seen(tile * SIDE..count.min((tile + 1) * SIDE));
             let mut looking = (0..tiles).filter(|&tile| {
-                let (any, _) = seen(tile);
+                let (any, _) = &seen_by[tile];
                 any.start < block.end && block.start < any.end
             });
             // The queries whose values are to be mixed, those whose scores are there, and those to be scored.
             let (mut before, mut now, mut after) = (None, None, looking.next());
             for turn in 0.. {
+                // Each time a part of the next block: asked for at once, all would have to wait.
+                let part = turn * NEXT..(turn * NEXT + NEXT).min(KV_BLOCK * stride);
+                for rows in next.iter().flatten() {
+                    part.clone().step_by(64).for_each(|at| prefetch_far(rows.wrapping_add(at)));
+                }
                 let meanwhile = Meanwhile {
                     tiles: &device,
                     steps,
@@ -209,7 +223,7 @@ unsafe fn attend<K: Keys>(
                 };
                 let scores = &mut (*scratch).scores[turn % 2];
                 let weights = &mut (*scratch).weights[turn % 2];
-                let (_, all) = seen(tile);
+                let (_, all) = &seen_by[tile];
                 let queries = Scratch::queries(scratch, tile, d);
                 if p.soft_cap != 0.0 {
                     cap(s, scores, p.soft_cap, queries.start);

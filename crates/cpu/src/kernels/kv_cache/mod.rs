@@ -51,16 +51,16 @@ fn serves(record: &Record, dtype: DType) -> bool {
 }
 
 /// How keys and values are stored.
-trait Stored {
+pub trait Stored {
     /// # Safety
     /// `from` has `n` values, `to` the bytes of `n` values of `dtype`.
     unsafe fn put<S: Simd>(s: S, dtype: DType, from: *const f32, to: *mut u8, n: usize);
 }
 
-struct F32;
-struct F16;
+pub struct F32;
+pub struct F16;
 /// Any format that can be encoded, by its row of the format table.
-struct Any;
+pub struct Any;
 
 impl Stored for F32 {
     #[inline(always)]
@@ -98,8 +98,7 @@ impl Stored for Any {
     }
 }
 
-/// Units are (row, head), query heads first, then key/value heads. Workers take whole KV heads where they can, as attention
-/// does: then it finds in its cache what it wrote there.
+/// Units are (row, head), query heads first, then key/value heads. Workers take whole KV heads where they can.
 #[inline(always)]
 unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<HeadsParams>();
@@ -107,11 +106,12 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
     let (q_heads, d) = (p.heads as usize, p.head_dim as usize);
     let one = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
     let (count, kv_heads) = (context.count(record), p.kv_heads as usize);
-    let whole = kv_heads.is_multiple_of(lane.count);
-    let mine = |heads: usize| if whole { lane.share(heads, heads / kv_heads) } else { 0..heads };
-    let (q_mine, kv_mine) = (mine(q_heads), mine(kv_heads));
+    let whole = lane.kv_heads(kv_heads);
+    let kv_mine = whole.clone().unwrap_or(0..kv_heads);
+    let group = q_heads / kv_heads;
+    let q_mine = kv_mine.start * group..kv_mine.end * group;
     let per_row = q_mine.len() + kv_mine.len();
-    let units = if whole { 0..count * per_row } else { lane.share(count * per_row, 1) };
+    let units = if whole.is_some() { 0..count * per_row } else { lane.share(count * per_row, 1) };
     let head = context.scratch(lane.index).cast::<f32>();
     let kv = context.operand(record, heads::KV);
     for unit in units {

@@ -1,6 +1,6 @@
 //! Heads on their way out of the product that makes them: normalized, rotated, and where they belong.
 
-use super::{Any, F16, F32, Stored, can_store, norm_weight, turn};
+use super::{Stored, can_store, norm_weight, turn};
 use crate::context::Context;
 use crate::simd::Simd;
 use akunu_dtype::DType;
@@ -11,8 +11,13 @@ use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
 use akunu_plan::tiles::HEADS;
 
-/// Whether [`Heads`] can finish the heads of a record.
-pub fn serves(record: &Record) -> bool {
+/// Whether heads of a record can be finished, where keys and values are stored in a format.
+pub fn serves(record: &Record, dtype: DType) -> bool {
+    serves_any(record) && record.params::<MatMulHeadsParams>().kv.dtype == u32::from(dtype.index())
+}
+
+/// The same, whatever the format.
+pub fn serves_any(record: &Record) -> bool {
     let p = record.params::<MatMulHeadsParams>();
     let d = p.head.head_dim;
     d.is_power_of_two()
@@ -38,9 +43,10 @@ impl<'a> Heads<'a> {
     /// Finishes columns `n..n + cols` of row `m`, which are whole heads.
     ///
     /// # Safety
-    /// `values` has `cols` of them, and may be written over. The record is one that [`serves`] has seen, and `ready`.
+    /// `values` has `cols` of them, and may be written over. The record is one that [`serves_any`] has seen, and `ready`; keys
+    /// and values are stored as `K` does it.
     #[inline(always)]
-    pub unsafe fn finish<S: Simd>(&self, s: S, m: usize, (n, cols): (usize, usize), values: *mut f32) {
+    pub unsafe fn finish<S: Simd, K: Stored>(&self, s: S, m: usize, (n, cols): (usize, usize), values: *mut f32) {
         let Self { record, context, norm, dtype } = *self;
         let p = record.params::<MatMulHeadsParams>();
         let d = p.head.head_dim as usize;
@@ -64,11 +70,7 @@ impl<'a> Heads<'a> {
                     turn(s, &p.head, norm, head, head, angles);
                 }
                 let to = block.add(Context::kv_row(&p.kv, (n + at) / d, place) + half);
-                match dtype {
-                    DType::F16 => F16::put(s, dtype, head, to, d),
-                    DType::F32 => F32::put(s, dtype, head, to, d),
-                    _ => Any::put(s, dtype, head, to, d),
-                }
+                K::put(s, dtype, head, to, d);
             }
         }
     }

@@ -87,10 +87,13 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
     use crate::level::Level;
     use akunu_plan::op::OpKind;
     type Serves = fn(&Record) -> bool;
-    let products: [(&str, OpKind, Serves, Kernel); 3] = [
+    use crate::kernels::kv_cache::{Any, F16, F32, product as heads};
+    let products: [(&str, OpKind, Serves, Kernel); 5] = [
         ("matmul", OpKind::MatMul, product::serves, amx::matmul),
         ("matmul_gated", OpKind::MatMulGated, product::serves, amx::matmul_gated),
-        ("matmul_heads", OpKind::MatMulHeads, crate::kernels::kv_cache::product::serves, amx::matmul_heads),
+        ("matmul_heads_f16", OpKind::MatMulHeads, |r| heads::serves(r, DType::F16), amx::matmul_heads::<F16>),
+        ("matmul_heads_f32", OpKind::MatMulHeads, |r| heads::serves(r, DType::F32), amx::matmul_heads::<F32>),
+        ("matmul_heads_any", OpKind::MatMulHeads, heads::serves_any, amx::matmul_heads::<Any>),
     ];
     products.into_iter().flat_map(|(name, op, serves, run)| {
         table::STRIPS.iter().map(move |strip| KernelRow {
