@@ -84,10 +84,10 @@ pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
 #[cfg(target_arch = "x86_64")]
 fn tiles() -> impl Iterator<Item = KernelRow> {
     use crate::kernels::Kernel;
+    use crate::kernels::kv_cache::{Any, F16, F32, product as heads};
     use crate::level::Level;
     use akunu_plan::op::OpKind;
     type Serves = fn(&Record) -> bool;
-    use crate::kernels::kv_cache::{Any, F16, F32, product as heads};
     let products: [(&str, OpKind, Serves, Kernel); 5] = [
         ("matmul", OpKind::MatMul, product::serves, amx::matmul),
         ("matmul_gated", OpKind::MatMulGated, product::serves, amx::matmul_gated),

@@ -110,8 +110,8 @@ pub unsafe fn matmul_heads<K: Stored>(record: &Record, context: &Context<'_>, la
     }
 }
 
-/// Multiplies the columns this worker takes, multiples of `grain`, with every weight operand; `finish(row, column, columns, dot products)` takes
-/// them on.
+/// Multiplies the columns this worker takes, multiples of `grain`, with every weight operand; `finish(row, column, columns,
+/// dot products)` takes them on.
 ///
 /// # Safety
 /// As [`crate::kernels::Kernel`] says, at the AMX level.
