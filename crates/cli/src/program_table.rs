@@ -80,6 +80,7 @@ fn dtype(program: &Program, op: &Op) -> String {
         }
     }
     if let Params::Heads(akunu::plan::op::HeadsParams { kv, .. })
+    | Params::MatMulHeads(akunu::plan::op::MatMulHeadsParams { kv, .. })
     | Params::Attention(akunu::plan::op::AttentionParams { kv, .. }) = op.params
     {
         parts.extend(DType::from_index(kv.dtype as u8).map(|d| format!("KV {d}")));

@@ -243,6 +243,11 @@ fn explain(program: &Program, op: &Op) -> String {
         }
     }
     if let Params::Heads(akunu_plan::op::HeadsParams { kv, head_dim, .. })
+    | Params::MatMulHeads(akunu_plan::op::MatMulHeadsParams {
+        kv,
+        head: akunu_plan::op::HeadParams { head_dim, .. },
+        ..
+    })
     | Params::Attention(akunu_plan::op::AttentionParams { kv, head_dim, .. }) = op.params
     {
         let name = DType::from_index(kv.dtype as u8).map_or("?", |d| d.format().name);

@@ -284,8 +284,7 @@ impl Checker<'_> {
             return if missing { Err("y is missing".into()) } else { self.activation(at::matmul_heads::Y, n) };
         }
         let heads = (p.head.heads, p.head.heads, p.head.head_dim);
-        let written = if p.makes == Makes::Keys as u32 { p.kv.keys(heads.1) } else { p.kv.values(heads.1) };
-        self.kv(at::matmul_heads::KV, &p.kv, heads, Some(written))
+        self.kv(at::matmul_heads::KV, &p.kv, heads, Some(p.written()))
     }
 
     fn heads(&mut self) -> Result<(), String> {
@@ -301,8 +300,8 @@ impl Checker<'_> {
         self.activation(at::heads::V, p.kv_heads as usize * d)?;
         self.vector(at::heads::Q_NORM, d)?;
         self.vector(at::heads::K_NORM, d)?;
-        let written = p.kv.keys(p.kv_heads).start..p.kv.values(p.kv_heads).end;
-        self.kv(at::heads::KV, &p.kv, (p.heads, p.kv_heads, p.head_dim), Some(written))
+        let heads = (p.heads, p.kv_heads, p.head_dim);
+        self.kv(at::heads::KV, &p.kv, heads, Some(p.kv.both(p.kv_heads)))
     }
 
     fn rotation(&mut self, head_dim: usize, pairs: u32, style: u32, angles: usize) -> Result<(), String> {
@@ -455,13 +454,12 @@ impl Checker<'_> {
         let (row_bytes, head_bytes) = (kv.row_bytes as usize, kv.head_bytes as usize);
         // u32 factors: sums and products fit u64.
         let half = kv_heads as usize * head_bytes;
-        let end = kv.layer_offset as usize + kv.value_offset as usize + half;
         let apart = kv.value_offset as usize >= half;
-        if row_bytes < row || head_bytes < KV_BLOCK * row_bytes || end > pool.block_bytes || !apart {
+        if row_bytes < row || head_bytes < KV_BLOCK * row_bytes || kv.both(kv_heads).end > pool.block_bytes || !apart {
             return Err("its heads do not lie inside a KV block".into());
         }
         let (region, writes) = (Region::kv(kv.group as u8), written.is_some());
-        let Range { start, end } = written.unwrap_or(kv.keys(kv_heads).start..end);
+        let Range { start, end } = written.unwrap_or(kv.both(kv_heads));
         self.touches.push(Touch { region, start, end, writes, slot, stride: 0 });
         Ok(())
     }

@@ -4,7 +4,7 @@
 //! and after. The form of activations is introduced here too, because what matters about it is that
 //! the op before writes it directly.
 
-use crate::op::{HeadParams, Makes, MatMulHeadsParams, OpKind, Params, Per, ROPE_NONE, slots};
+use crate::op::{Makes, MatMulHeadsParams, OpKind, Params, Per, ROPE_NONE, slots};
 use crate::program::*;
 use crate::{q8, tiles};
 
@@ -166,7 +166,7 @@ fn gated_pair(program: &Program, index: usize) -> Option<(usize, usize)> {
     let gate = producer(slots::gated_activation::X)?;
     let up = producer(slots::gated_activation::U)?;
     let (g, u) = (&program.ops[gate], &program.ops[up]);
-    let plain = matches!(g.params, Params::MatMul(p) if p.activation == 0 && p.scale == 1.0 && p.soft_cap == 0.0);
+    let plain = matches!(g.params, Params::MatMul(p) if p.is_plain());
     (plain && g.params == u.params && g.args[slots::matmul::X] == u.args[slots::matmul::X]).then_some((gate, up))
 }
 
@@ -187,16 +187,12 @@ fn heads(program: &mut Program) {
                 Makes::Keys => (op.args[slots::heads::ANGLES], op.args[slots::heads::K_NORM]),
                 Makes::Values => (Arg::None, Arg::None),
             };
-            let turns = angles != Arg::None;
             let product = &mut program.ops[at];
             let Params::MatMul(of) = product.params else { continue };
-            let head = HeadParams {
-                heads: if makes == Makes::Queries { p.heads } else { p.kv_heads },
-                head_dim: p.head_dim,
-                pairs: if turns { p.pairs } else { 0 },
-                style: if turns { p.style } else { ROPE_NONE },
-                eps: p.eps,
-            };
+            let mut head = p.each(if makes == Makes::Queries { p.heads } else { p.kv_heads });
+            if makes == Makes::Values {
+                (head.pairs, head.style) = (0, ROPE_NONE);
+            }
             product.kind = OpKind::MatMulHeads;
             product.params =
                 Params::MatMulHeads(MatMulHeadsParams { product: of, head, makes: makes as u32, kv: p.kv });
@@ -216,13 +212,13 @@ fn head_products(program: &Program, index: usize) -> Option<Vec<(usize, Makes)>>
     use slots::heads::{K, Q, V};
     let op = &program.ops[index];
     let Params::Heads(p) = op.params else { return None };
-    let fits = p.head_dim.is_power_of_two() && p.head_dim as usize <= tiles::HEADS;
+    let fits = tiles::HEADS.is_multiple_of(p.head_dim as usize);
     let between = program.ops[..index].iter().rev().take_while(|op| op.kind == OpKind::MatMul).count();
     let product = |(slot, makes): (usize, Makes)| {
         let id = result(op, slot)?;
         let at = (index - between..index).find(|&i| result(&program.ops[i], slots::matmul::Y) == Some(id))?;
         let product = &program.ops[at];
-        let plain = matches!(product.params, Params::MatMul(p) if p.activation == 0 && p.scale == 1.0 && p.soft_cap == 0.0)
+        let plain = matches!(product.params, Params::MatMul(p) if p.is_plain())
             && [slots::matmul::RESIDUAL, slots::matmul::MAXIMA].iter().all(|slot| product.args[*slot] == Arg::None)
             && product.per == op.per;
         let alone = makes == Makes::Queries || sole_reader(program, id) == Some(index);

@@ -334,7 +334,7 @@ impl<'a> Reference<'a> {
     fn heads(&mut self, op: &Op, p: &HeadsParams, r: usize, row: RowVars) {
         use slots::heads::*;
         let d = p.head_dim as usize;
-        let head = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
+        let head = p.each(p.heads);
         if op.args[Q] != Arg::None {
             let mut q = self.row(op, Q, r);
             self.turn(op, [Q_NORM, ANGLES], r, head, &mut q);

@@ -12,7 +12,7 @@ pub const BYTES: usize = 2 * ROWS * VALUES;
 /// Products take two tiles at a time: buffers have room for whole pairs.
 pub const PAIR: usize = 2 * ROWS;
 
-/// Heads of a size that divides this are finished by the product that makes them, if it is a power of two.
+/// Values that heads are finished by at a time, by the product that makes them: heads of a size that divides it.
 pub const HEADS: usize = 128;
 
 /// Bytes that a row takes of its tiles.

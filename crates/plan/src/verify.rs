@@ -133,8 +133,7 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
         (OpKind::MatMulHeads, Params::MatMulHeads(p)) => {
             let (n, k, d) = (p.product.n as usize, p.product.k as usize, p.head.head_dim as usize);
             use slots::matmul_heads::*;
-            let plain = p.product.activation == 0 && p.product.scale == 1.0 && p.product.soft_cap == 0.0;
-            if n != p.head.heads as usize * d || 2 * p.head.pairs > p.head.head_dim || !plain {
+            if n != p.head.heads as usize * d || 2 * p.head.pairs > p.head.head_dim || !p.product.is_plain() {
                 return Err("its heads and its product do not fit together".into());
             }
             let queries = p.makes == Makes::Queries as u32;

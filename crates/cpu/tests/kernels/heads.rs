@@ -23,6 +23,44 @@ pub fn kv_params(dtype: DType, kv_heads: usize, head_dim: usize) -> KvParams {
     }
 }
 
+/// The blocks of two sequences, out of order; one is missing.
+const TABLES: [[u32; 3]; 2] = [[3, 0, NO_BLOCK], [1, 4, 2]];
+
+/// Rows of both sequences at distinct positions.
+fn place(running: &mut Running, rows: usize) -> Vec<RowVars> {
+    for (sequence, table) in TABLES.iter().enumerate() {
+        running.memory.step_vars().table_mut(0, sequence).copy_from_slice(table);
+    }
+    let row = |r| RowVars { position: (r * 29 % 192) as u32, sequence: (r % 2) as u32, ..RowVars::default() };
+    let vars: Vec<RowVars> = (0..rows).map(row).collect();
+    running.rows(&vars);
+    vars
+}
+
+/// A row's key or value of a head, if it has a block.
+fn stored(
+    running: &Running,
+    kv: &KvParams,
+    (head, d): (usize, usize),
+    row: &RowVars,
+    are_values: bool,
+) -> Option<Vec<f32>> {
+    let position = row.position as usize;
+    let block = TABLES[row.sequence as usize][position / KV_BLOCK];
+    let at = block as usize * kv.block_bytes as usize
+        + kv.layer_offset as usize
+        + if are_values { kv.value_offset as usize } else { 0 }
+        + head * kv.head_bytes as usize
+        + position % KV_BLOCK * kv.row_bytes as usize;
+    let dtype = DType::from_index(kv.dtype as u8).expect("a format");
+    let mut values = vec![0.0; d];
+    (block != NO_BLOCK).then(|| {
+        let data = &running.memory.bytes(Region::kv(0))[at..][..kv.row_bytes as usize];
+        (dtype.format().decode)(Planes { data, ..Planes::default() }, &mut values);
+        values
+    })
+}
+
 fn expected(head: &[f32], weight: Option<&[f32]>, angles: &[f32], p: &HeadParams) -> Vec<f32> {
     let mut v: Vec<f64> = head.iter().map(|&v| v.into()).collect();
     if let Some(weight) = weight {
@@ -67,11 +105,10 @@ fn heads_are_normalized_rotated_and_stored() {
                 eps: 1e-6,
                 kv,
             };
-            let one = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
+            let one = p.each(p.heads);
             let mut rig = Rig::new(rows, 0);
             rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 5 }];
-            rig.layout.sequences = 2;
-            rig.layout.table_blocks = 3;
+            (rig.layout.sequences, rig.layout.table_blocks) = (TABLES.len(), TABLES[0].len());
             let (q, k, v) = (rig.f32(heads * d), rig.f32(kv_heads * d), rig.f32(kv_heads * d));
             let angles = rig.f32((2 * pairs).max(1));
             let (qw, kw) = (noise.values(d), noise.values(d));
@@ -85,15 +122,7 @@ fn heads_are_normalized_rotated_and_stored() {
             }
             rig.op(OpKind::HeadNormRopeKvWrite, Per::Row, &args, Params::Heads(p));
             let mut running = rig.start(&cpu);
-            let tables = [[3, 0, NO_BLOCK], [1, 4, 2]];
-            for (sequence, table) in tables.iter().enumerate() {
-                running.memory.step_vars().table_mut(0, sequence).copy_from_slice(table);
-            }
-            // Distinct positions; one without a block.
-            let vars: Vec<RowVars> = (0..rows)
-                .map(|r| RowVars { position: (r * 29 % 192) as u32, sequence: (r % 2) as u32, ..RowVars::default() })
-                .collect();
-            running.rows(&vars);
+            let vars = place(&mut running, rows);
             let (vq, vk, vv) =
                 (noise.values(rows * heads * d), noise.values(rows * kv_heads * d), noise.values(rows * kv_heads * d));
             let va = noise.values(rows * 2 * pairs);
@@ -115,22 +144,11 @@ fn heads_are_normalized_rotated_and_stored() {
                     .flat_map(|head| expected(head, normed.then_some(&qw[..]), angles, &one))
                     .collect();
                 failures.compare(&name, &cpu, &running.row(q, row), &want, |i| 2e-6 * (1.0 + want[i].abs()));
-                let position = vars.position as usize;
-                let block = tables[vars.sequence as usize][position / KV_BLOCK];
-                if block == NO_BLOCK {
-                    continue;
-                }
                 for head in 0..kv_heads {
-                    let at = block as usize * kv.block_bytes as usize
-                        + kv.layer_offset as usize
-                        + head * kv.head_bytes as usize
-                        + position % KV_BLOCK * kv.row_bytes as usize;
                     let from = row * kv_heads * d + head * d;
                     let key = expected(&vk[from..][..d], normed.then_some(&kw[..]), angles, &one);
-                    for (want, at) in [(key, at), (vv[from..][..d].to_vec(), at + kv.value_offset as usize)] {
-                        let data = &running.memory.bytes(Region::kv(0))[at..][..kv.row_bytes as usize];
-                        let mut got = vec![0.0; d];
-                        (dtype.format().decode)(Planes { data, ..Planes::default() }, &mut got);
+                    for (want, are_values) in [(key, false), (vv[from..][..d].to_vec(), true)] {
+                        let Some(got) = stored(&running, &kv, (head, d), vars, are_values) else { continue };
                         let bound = |i: usize| match dtype {
                             DType::F32 => 2e-6 * (1.0 + want[i].abs()),
                             DType::F16 => 6e-4 * want[i].abs() + 1e-6,
@@ -212,8 +230,7 @@ fn products_finish_their_heads() {
             let (kv, n) = (kv_params(kv_dtype, heads, d), heads * d);
             let mut rig = Rig::new(rows, 0);
             rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 5 }];
-            rig.layout.sequences = 2;
-            rig.layout.table_blocks = 3;
+            (rig.layout.sequences, rig.layout.table_blocks) = (TABLES.len(), TABLES[0].len());
             let w = rig.matrix(&mut noise, DType::BF16, n, k);
             let product = MatMulParams {
                 n: n as u32,
@@ -246,14 +263,7 @@ fn products_finish_their_heads() {
             let params = MatMulHeadsParams { product, head, makes: makes as u32, kv };
             rig.op(OpKind::MatMulHeads, Per::Row, &args, Params::MatMulHeads(params));
             let mut running = rig.start(&cpu);
-            let tables = [[3, 0, NO_BLOCK], [1, 4, 2]];
-            for (sequence, table) in tables.iter().enumerate() {
-                running.memory.step_vars().table_mut(0, sequence).copy_from_slice(table);
-            }
-            let vars: Vec<RowVars> = (0..rows)
-                .map(|r| RowVars { position: (r * 29 % 192) as u32, sequence: (r % 2) as u32, ..RowVars::default() })
-                .collect();
-            running.rows(&vars);
+            let vars = place(&mut running, rows);
             let vx = running.fill(x, &noise.values(rows * k));
             let va = noise.values(rows * 2 * pairs);
             if pairs > 0 {
@@ -267,8 +277,6 @@ fn products_finish_their_heads() {
             let mut written = 0;
             for (row, vars) in vars.iter().enumerate() {
                 let angles = &va[row * 2 * pairs..][..2 * pairs];
-                let position = vars.position as usize;
-                let block = tables[vars.sequence as usize][position / KV_BLOCK];
                 for index in 0..heads {
                     let mut size = 0.0f64;
                     let dots: Vec<f32> = (index * d..(index + 1) * d)
@@ -286,26 +294,19 @@ fn products_finish_their_heads() {
                     let error = 1e-5 + (4e-6 * size * grows) as f32;
                     let got = if makes == Makes::Queries {
                         running.row(y, row)[index * d..][..d].to_vec()
-                    } else if block == NO_BLOCK {
-                        continue;
                     } else {
-                        let at = block as usize * kv.block_bytes as usize
-                            + kv.layer_offset as usize
-                            + if makes == Makes::Values { kv.value_offset as usize } else { 0 }
-                            + index * kv.head_bytes as usize
-                            + position % KV_BLOCK * kv.row_bytes as usize;
-                        let data = &running.memory.bytes(Region::kv(0))[at..][..kv.row_bytes as usize];
+                        let Some(got) = stored(&running, &kv, (index, d), vars, makes == Makes::Values) else {
+                            continue;
+                        };
                         written += kv.row_bytes as usize;
-                        let mut got = vec![0.0; d];
-                        (kv_dtype.format().decode)(Planes { data, ..Planes::default() }, &mut got);
                         got
                     };
-                    let stored = |i: usize| match (makes, kv_dtype) {
+                    let rounding = |i: usize| match (makes, kv_dtype) {
                         (Makes::Queries, _) | (_, DType::F32) => 2e-6 * want[i].abs(),
                         (_, DType::F16) => 6e-4 * want[i].abs(),
                         _ => want.iter().fold(0.0f32, |m, v| m.max(v.abs())) / 127.0 * 0.6,
                     };
-                    failures.compare(&name, &cpu, &got, &want, |i| error + stored(i));
+                    failures.compare(&name, &cpu, &got, &want, |i| error + rounding(i));
                 }
             }
             let touched = running.memory.bytes(Region::kv(0)).iter().filter(|&&b| b != 0xFF).count();

@@ -52,6 +52,13 @@ pub struct MatMulParams {
     pub soft_cap: f32,
 }
 
+impl MatMulParams {
+    /// Whether the result is the product, with its bias: nothing is done to it.
+    pub fn is_plain(&self) -> bool {
+        self.activation == 0 && self.scale == 1.0 && self.soft_cap == 0.0
+    }
+}
+
 /// `GatedActivation`, `Add`, `Convert`, `GatherRows`, `MeanRows`: element-wise over rows of `dim`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -77,7 +84,12 @@ pub struct KvParams {
 }
 
 impl KvParams {
-    /// The bytes of a block that the keys of so many heads take; values are `value_offset` further.
+    /// The bytes of a block that keys and values of so many heads take.
+    pub fn both(&self, kv_heads: u32) -> Range<usize> {
+        self.keys(kv_heads).start..self.values(kv_heads).end
+    }
+
+    /// Those of keys alone; values are `value_offset` further.
     pub fn keys(&self, kv_heads: u32) -> Range<usize> {
         let start = self.layer_offset as usize;
         start..start + kv_heads as usize * self.head_bytes as usize
@@ -102,6 +114,14 @@ pub struct HeadsParams {
     pub kv: KvParams,
 }
 
+impl HeadsParams {
+    /// What happens to each of so many heads of queries or keys.
+    pub fn each(&self, heads: u32) -> HeadParams {
+        let Self { head_dim, pairs, style, eps, .. } = *self;
+        HeadParams { heads, head_dim, pairs, style, eps }
+    }
+}
+
 /// `HeadNormRope`.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -123,6 +143,16 @@ pub struct MatMulHeadsParams {
     /// [`Makes`].
     pub makes: u32,
     pub kv: KvParams,
+}
+
+impl MatMulHeadsParams {
+    /// The bytes of a block that keys or values are written to.
+    pub fn written(&self) -> Range<usize> {
+        match self.makes == Makes::Keys as u32 {
+            true => self.kv.keys(self.head.heads),
+            false => self.kv.values(self.head.heads),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -187,13 +217,11 @@ pub enum Params {
 impl Params {
     /// The group whose KV cache the op uses, and what it uses of a block.
     pub fn kv(&self) -> Option<(u32, Range<usize>)> {
-        let both = |kv: &KvParams, heads| (kv.group, kv.keys(heads).start..kv.values(heads).end);
         Some(match self {
-            Params::Heads(p) => both(&p.kv, p.kv_heads),
-            Params::Attention(p) => both(&p.kv, p.kv_heads),
-            Params::AttentionWeights(p) => both(&p.attention.kv, p.attention.kv_heads),
-            Params::MatMulHeads(p) if p.makes == Makes::Keys as u32 => (p.kv.group, p.kv.keys(p.head.heads)),
-            Params::MatMulHeads(p) => (p.kv.group, p.kv.values(p.head.heads)),
+            Params::Heads(p) => (p.kv.group, p.kv.both(p.kv_heads)),
+            Params::Attention(p) => (p.kv.group, p.kv.both(p.kv_heads)),
+            Params::AttentionWeights(p) => (p.attention.kv.group, p.attention.kv.both(p.attention.kv_heads)),
+            Params::MatMulHeads(p) => (p.kv.group, p.written()),
             _ => return None,
         })
     }

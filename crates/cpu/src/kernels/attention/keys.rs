@@ -118,8 +118,8 @@ impl Ahead {
     }
 }
 
-/// What is left of asking for bytes ahead. Where rows are long some lines are left out, which the processor's own
-/// prefetchers bring. Nothing here branches: in loops this short that costs more than what is asked for saves.
+/// What is left of asking for bytes ahead. Where a row's bytes are not known beforehand and are many, some lines are left out,
+/// which the processor's own prefetchers bring. Nothing here branches: in loops this short that costs more than what is asked for saves.
 pub(super) struct Asking {
     at: *const u8,
     last: *const u8,

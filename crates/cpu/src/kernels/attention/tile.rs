@@ -267,9 +267,10 @@ impl Tile {
         soon: [Ahead; SPAN_BLOCKS],
     ) {
         let together = if S::REGISTERS >= 32 { 4 } else { 2 };
-        let times = self.count.div_ceil(together) * self.d.div_ceil(4 * S::LANES);
         let (width, _) = K::shape(self.d, 0);
-        let lines = K::LINES.div_ceil(width.div_ceil(4 * S::LANES)).max(4);
+        let passes = width.div_ceil(4 * S::LANES);
+        let times = self.count.div_ceil(together) * passes;
+        let lines = K::LINES.div_ceil(passes).max(4);
         let mut asking = soon.map(|soon| soon.in_steps(1, lines));
         for ((asking, soon), block) in asking.iter_mut().zip(soon).zip(blocks) {
             *asking = soon.in_steps(times * block.seen.len().div_ceil(4), lines);

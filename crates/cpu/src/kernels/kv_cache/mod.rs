@@ -104,7 +104,7 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
     let p = record.params::<HeadsParams>();
     let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return };
     let (q_heads, d) = (p.heads as usize, p.head_dim as usize);
-    let one = HeadParams { heads: p.heads, head_dim: p.head_dim, pairs: p.pairs, style: p.style, eps: p.eps };
+    let one = p.each(p.heads);
     let (count, kv_heads) = (context.count(record), p.kv_heads as usize);
     let whole = lane.kv_heads(kv_heads);
     let kv_mine = whole.clone().unwrap_or(0..kv_heads);

@@ -19,9 +19,8 @@ pub fn serves(record: &Record, dtype: DType) -> bool {
 /// The same, whatever the format.
 pub fn serves_any(record: &Record) -> bool {
     let p = record.params::<MatMulHeadsParams>();
-    let d = p.head.head_dim;
-    d.is_power_of_two()
-        && d as usize <= HEADS
+    HEADS.is_multiple_of(p.head.head_dim as usize)
+        && p.product.is_plain()
         && matches!(p.head.style, ROPE_NONE | ROPE_INTERLEAVED | ROPE_SPLIT_HALF)
         && (p.makes == Makes::Queries as u32 || can_store(&p.kv))
 }
