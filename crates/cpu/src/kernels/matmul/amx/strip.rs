@@ -106,7 +106,7 @@ pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
     let blocks = s.len / STEP;
     for n in (0..s.of.cols.min(STRIP)).step_by(ROWS) {
         // SAFETY: rows of the strip.
-        let rows = unsafe { RowPtrs::new(s.of, n) };
+        let rows = unsafe { RowPtrs::new(s.of, n, 1) };
         for pair in (0..blocks).step_by(2 * BLOCKS) {
             let exist = blocks - pair;
             let k = s.k + pair * STEP;

@@ -1,7 +1,7 @@
 //! Few activation rows: the weights are read once, unpacked in registers, and never stored.
 
 use super::{BLOCKS, FEW, Kind, STEP, STEPS, Step, UNIT, Weights, add_lanes, add_transposed, broadcast, dot};
-use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::kernels::matmul::dots::{AHEAD, Dots, ROWS, RowPtrs, q8_row};
 use crate::simd;
 use std::arch::x86_64::*;
 
@@ -37,18 +37,18 @@ pub unsafe fn few<W: Weights, const VNNI: bool>(w: &W, d: &Dots) {
 /// The caller has the AVX2 level, and AVX-VNNI if `VNNI`; as `Dots` promises.
 #[inline(always)]
 unsafe fn walk<W: Weights, const VNNI: bool, const R: usize>(w: &W, d: &Dots, rows: usize) {
-    let ahead = d.ahead();
+    let apart = d.apart(ROWS);
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
-        for n in (0..d.cols).step_by(ROWS) {
-            let p = RowPtrs::new(d, n);
+        for n in 0..apart {
+            let p = RowPtrs::new(d, n, apart);
             // Chains 0 and 1, chains 2 and 3.
             let mut sums = [[_mm256_setzero_ps(); 2]; R];
             let sums = &mut sums[..rows];
             let whole = d.k / UNIT * UNIT;
             for k in (0..whole).step_by(UNIT) {
                 let head = w.head(&p, k, STEPS * BLOCKS);
-                prefetch::<W>(&p, k / UNIT, ahead);
+                prefetch::<W>(&p, k / UNIT, AHEAD);
                 add::<W, VNNI>(d, sums, &w.step(&p, k, 0, BLOCKS, &head), k, 0, BLOCKS);
                 add::<W, VNNI>(d, sums, &w.step(&p, k, 1, BLOCKS, &head), k, 1, BLOCKS);
                 add::<W, VNNI>(d, sums, &w.step(&p, k, 2, BLOCKS, &head), k, 2, BLOCKS);
@@ -63,10 +63,7 @@ unsafe fn walk<W: Weights, const VNNI: bool, const R: usize>(w: &W, d: &Dots, ro
                 }
             }
             for (m, &sum) in sums.iter().enumerate() {
-                let sum = chains(sum);
-                for (n, sum) in (n..d.cols).zip(sum) {
-                    *d.out.add(m * d.out_stride + n) = sum;
-                }
+                d.put(m, (n, apart), chains(sum));
             }
         }
     }

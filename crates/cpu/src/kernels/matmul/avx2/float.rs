@@ -4,7 +4,7 @@
 //! with fused multiply-adds. Few activation rows multiply the weights as they are converted; for
 //! more, panels of weights are converted once, and running registers wait in memory meanwhile.
 
-use crate::kernels::matmul::dots::Dots;
+use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES};
 use crate::kernels::matmul::generic::planes;
 use crate::simd::prefetch;
 use akunu_dtype::{DType, Format};
@@ -142,28 +142,28 @@ unsafe fn few<F: Float>(d: &Dots) {
     // SAFETY: rows of the tile.
     unsafe {
         if d.rows == 1 {
-            for n in (0..d.cols).step_by(4) {
-                rows::<F, 1, 4>(d, 0, n);
-            }
+            let apart = d.apart(PLACES / 2);
+            (0..apart).for_each(|n| rows::<F, 1, { PLACES / 2 }>(d, 0, (n, apart)));
             return;
         }
-        for n in (0..d.cols).step_by(2) {
+        let apart = d.apart(2);
+        for n in 0..apart {
             for m in (0..d.rows - d.rows % 2).step_by(2) {
-                rows::<F, 2, 2>(d, m, n);
+                rows::<F, 2, 2>(d, m, (n, apart));
             }
             for m in d.rows - d.rows % 2..d.rows {
-                rows::<F, 1, 2>(d, m, n);
+                rows::<F, 1, 2>(d, m, (n, apart));
             }
         }
     }
 }
 
-/// Products of activation rows `m..m + R` and weight rows `n..n + C`.
+/// Products of activation rows `m..m + R` and `C` weight rows, row `n` the first and each `apart` from the last.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: usize) {
+unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, (n, apart): (usize, usize)) {
     // SAFETY: loads stay within the rows, stores within the tile.
     unsafe {
-        let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c).min(d.cols - 1) * d.w_stride));
+        let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c * apart).min(d.cols - 1) * d.w_stride));
         let x: [*const u8; R] = std::array::from_fn(|i| d.x.add((m + i) * d.x_stride));
         let mut sum = [[[_mm256_setzero_ps(); 2]; C]; R];
         let mut add = |k: usize, len: usize| {
@@ -177,10 +177,9 @@ unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: 
         };
         let line = 64 / F::BYTES;
         let whole = d.k / line * line;
-        let ahead = d.ahead();
         for k in (0..whole).step_by(line) {
             for w in w {
-                prefetch(w.wrapping_add(k * F::BYTES + ahead));
+                prefetch(w.wrapping_add(k * F::BYTES + AHEAD));
             }
             for k in (k..k + line).step_by(16) {
                 add(k, 16);
@@ -190,9 +189,7 @@ unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: 
             add(k, 16.min(d.k - k));
         }
         for (i, sum) in sum.into_iter().enumerate() {
-            for (c, sum) in sum.into_iter().enumerate().take(d.cols - n) {
-                *d.out.add((m + i) * d.out_stride + n + c) = fold(sum);
-            }
+            d.put(m + i, (n, apart), sum.map(|sum| fold(sum)));
         }
     }
 }

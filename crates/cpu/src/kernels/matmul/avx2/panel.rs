@@ -70,7 +70,7 @@ const fn line(way: u8, n: usize, b: usize, q: usize) -> usize {
 pub unsafe fn panel<W: Weights, const HAS_VNNI: bool>(w: &W, d: &Dots) {
     // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
     let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
-        let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1));
+        let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1), 1);
         match W::KIND {
             Kind::Biased(_) => unpack::<W, BIASED>(w, &rows, s, n, k, blocks),
             _ if HAS_VNNI => unpack::<W, BIASED>(w, &rows, s, n, k, blocks),

@@ -59,7 +59,7 @@ pub unsafe fn few<W: Weights>(w: &W, d: &Dots) {
                     }
                 }
                 for n in (0..cols).step_by(ROWS) {
-                    let p = RowPtrs::new(d, n0 + n);
+                    let p = RowPtrs::new(d, n0 + n, 1);
                     for k in (k0..end).step_by(PAIR) {
                         let x = (&raw const (*s).x).cast::<Spread>().add((k - k0) / STEP * d.rows);
                         let sum = (&raw mut (*s).sum[0][n / ROWS]).cast::<f32>();

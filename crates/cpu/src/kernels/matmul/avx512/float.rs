@@ -5,7 +5,7 @@
 //! more, panels of weights are converted once, and running registers wait in memory meanwhile.
 
 use super::low_bits;
-use crate::kernels::matmul::dots::Dots;
+use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES};
 use crate::kernels::matmul::generic::planes;
 use crate::packed::Fields;
 use crate::simd::prefetch;
@@ -142,25 +142,31 @@ pub unsafe fn f32_packed(d: &Dots) {
 unsafe fn few<F: Float>(d: &Dots) {
     // SAFETY: rows of the tile.
     unsafe {
-        for n in (0..d.cols).step_by(4) {
+        if d.rows == 1 {
+            let apart = d.apart(PLACES);
+            (0..apart).for_each(|n| rows::<F, 1, PLACES>(d, 0, (n, apart)));
+            return;
+        }
+        let apart = d.apart(4);
+        for n in 0..apart {
             for m in (0..d.rows).step_by(4) {
                 match d.rows - m {
-                    1 => rows::<F, 1, 4>(d, m, n),
-                    2 => rows::<F, 2, 4>(d, m, n),
-                    3 => rows::<F, 3, 4>(d, m, n),
-                    _ => rows::<F, 4, 4>(d, m, n),
+                    1 => rows::<F, 1, 4>(d, m, (n, apart)),
+                    2 => rows::<F, 2, 4>(d, m, (n, apart)),
+                    3 => rows::<F, 3, 4>(d, m, (n, apart)),
+                    _ => rows::<F, 4, 4>(d, m, (n, apart)),
                 }
             }
         }
     }
 }
 
-/// Products of activation rows `m..m + R` and weight rows `n..n + C`.
+/// Products of activation rows `m..m + R` and `C` weight rows, row `n` the first and each `apart` from the last.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: usize) {
+unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, (n, apart): (usize, usize)) {
     // SAFETY: loads stay within the rows, stores within the tile.
     unsafe {
-        let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c).min(d.cols - 1) * d.w_stride));
+        let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c * apart).min(d.cols - 1) * d.w_stride));
         let x: [*const f32; R] = std::array::from_fn(|i| d.x.add((m + i) * d.x_stride).cast());
         let mut sum = [[_mm512_setzero_ps(); C]; R];
         let mut add = |k: usize, len: usize| {
@@ -172,12 +178,11 @@ unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: 
                 }
             }
         };
-        let ahead = d.ahead();
         let line = 64 / F::BYTES;
         let whole = d.k / line * line;
         for k in (0..whole).step_by(line) {
             for w in w {
-                prefetch(w.wrapping_add(k * F::BYTES + ahead));
+                prefetch(w.wrapping_add(k * F::BYTES + AHEAD));
             }
             for k in (k..k + line).step_by(16) {
                 add(k, 16);
@@ -187,9 +192,7 @@ unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, n: 
             add(k, 16.min(d.k - k));
         }
         for (i, sum) in sum.into_iter().enumerate() {
-            for (c, sum) in sum.into_iter().enumerate().take(d.cols - n) {
-                *d.out.add((m + i) * d.out_stride + n + c) = fold(sum);
-            }
+            d.put(m + i, (n, apart), sum.map(|sum| fold(sum)));
         }
     }
 }

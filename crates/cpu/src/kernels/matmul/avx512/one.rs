@@ -1,7 +1,7 @@
 //! One activation row: the weights are read once, unpacked in registers, and multiplied at once.
 
 use super::{BLOCKS, PAIR, STEP, Step, Weights, add_transposed, low_bits};
-use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::kernels::matmul::dots::{AHEAD, Dots, ROWS, RowPtrs, q8_row};
 use crate::simd;
 use std::arch::x86_64::*;
 
@@ -19,16 +19,16 @@ pub struct Acts {
 /// As `Dots` promises, with `d.rows == 1`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
-    let ahead = d.ahead();
+    let apart = d.apart(ROWS);
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
-        for n in (0..d.cols).step_by(ROWS) {
-            let p = RowPtrs::new(d, n);
+        for n in 0..apart {
+            let p = RowPtrs::new(d, n, apart);
             let mut sum = _mm512_setzero_ps();
             let whole = d.k / PAIR * PAIR;
             for k in (0..whole).step_by(PAIR) {
                 let head = w.head(&p, k, 2 * BLOCKS);
-                prefetch::<W>(&p, k, ahead);
+                prefetch::<W>(&p, k, AHEAD);
                 sum = add::<W>(sum, &w.step(&p, k, 0, BLOCKS, &head), &acts(d, 0, k, BLOCKS));
                 sum = add::<W>(sum, &w.step(&p, k, 1, BLOCKS, &head), &acts(d, 0, k + STEP, BLOCKS));
             }
@@ -42,8 +42,9 @@ pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
                     rest => last(w, d, &p, whole, rest, sum),
                 };
             }
-            let exist = low_bits((d.cols - n).min(ROWS)) as u8;
-            _mm_mask_storeu_ps(d.out.add(n), exist, chains(sum));
+            let mut sums = [0.0; ROWS];
+            _mm_storeu_ps(sums.as_mut_ptr(), chains(sum));
+            d.put(0, (n, apart), sums);
         }
     }
 }

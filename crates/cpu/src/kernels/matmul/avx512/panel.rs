@@ -315,7 +315,7 @@ unsafe fn unpack<W: Weights>(
         return;
     }
     // SAFETY: the same; rows past the end are the last.
-    let rows = [0, 4, 8, 12].map(|r| unsafe { RowPtrs::new(d, (n0 + n + r).min(d.cols - 1)) });
+    let rows = [0, 4, 8, 12].map(|r| unsafe { RowPtrs::new(d, (n0 + n + r).min(d.cols - 1), 1) });
     for pair in blocks.clone().step_by(2 * BLOCKS) {
         // SAFETY: blocks that exist; as many steps as are read have been written.
         unsafe {

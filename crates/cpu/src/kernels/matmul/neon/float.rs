@@ -112,7 +112,7 @@ unsafe fn dots<F: Float>(d: &Dots) {
         for m in 0..d.rows {
             // SAFETY: numbers of the rows; results within the tile.
             unsafe {
-                let p = RowPtrs::new(d, n).data;
+                let p = RowPtrs::new(d, n, 1).data;
                 let x = d.x.add(m * d.x_stride);
                 let mut sums = [[vdupq_n_f32(0.0); 4]; ROWS];
                 for k in (0..d.k).step_by(16) {

@@ -126,7 +126,7 @@ unsafe fn rows<W: Weights, const M: usize, const PAIRS: bool>(w: &W, d: &Dots, m
     unsafe {
         let x: [_; M] = std::array::from_fn(|i| q8_row(d, m + i));
         for n in (0..d.cols).step_by(ROWS) {
-            let p = RowPtrs::new(d, n);
+            let p = RowPtrs::new(d, n, 1);
             let mut sums = [[vdupq_n_f32(0.0); CHAINS]; M];
             for k in (0..d.k).step_by(UNIT) {
                 let blocks = (UNIT / 32).min((d.k - k) / 32);
