@@ -14,7 +14,7 @@ pub(super) trait Keys {
     /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
     const DIRECT: bool;
     /// Lines that are asked for beside four rows: as many as those have, where that is known beforehand.
-    const LINES: usize = 4;
+    const LINES: usize = PLACES;
     /// A row's values and bytes, where they are known beforehand: loops over them are unrolled then.
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
@@ -47,7 +47,7 @@ impl Keys for Single {
 
 impl<const WIDTH: usize> Keys for Half<WIDTH> {
     const DIRECT: bool = true;
-    const LINES: usize = if WIDTH > 0 { 4 * 2 * WIDTH / 64 } else { 4 };
+    const LINES: usize = if WIDTH > 0 { 4 * 2 * WIDTH / 64 } else { PLACES };
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
         if WIDTH > 0 { (WIDTH, 2 * WIDTH) } else { (width, row_bytes) }
@@ -93,47 +93,57 @@ pub(super) struct Block {
 
 impl Block {
     pub const NONE: Block = Block { keys: std::ptr::null(), values: std::ptr::null(), seen: 0..0 };
-
-    pub fn ahead(&self, rows: *const u8, row_bytes: usize) -> Ahead {
-        Ahead { at: rows.wrapping_add(self.seen.start * row_bytes), bytes: self.seen.len() * row_bytes }
-    }
 }
 
-/// Bytes that will be read soon. Rows of other sequences lie in pages of their own, where no prefetcher expects them.
-#[derive(Clone, Copy)]
-pub(super) struct Ahead {
-    pub at: *const u8,
-    pub bytes: usize,
-}
+/// Places that are asked for by turns: two of every block of a span.
+const PLACES: usize = 2 * SPAN_BLOCKS;
 
-impl Ahead {
-    pub const NOTHING: Ahead = Ahead { at: std::ptr::null(), bytes: 0 };
-
-    /// To be asked for in `steps` parts, while other things are computed: a core has room for few requests, and waits when
-    /// all of them come at once.
-    #[inline(always)]
-    pub fn in_steps(self, steps: usize, lines: usize) -> Asking {
-        let gap = (self.bytes / (lines * steps.max(1))).max(64);
-        Asking { at: self.at, last: self.at.wrapping_add(self.bytes), gap, lines }
-    }
-}
-
-/// What is left of asking for bytes ahead. Where a row's bytes are not known beforehand and are many, some lines are left out,
-/// which the processor's own prefetchers bring. Nothing here branches: in loops this short that costs more than what is asked for saves.
+/// Keys or values of a span that will be read soon, asked for bit by bit while other things are computed: a core has room for
+/// few requests, and waits when all of them come at once.
+///
+/// They are asked for at several places by turns, because memory gives most so (see `matmul::dots::PLACES`). Where a row's
+/// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Nothing
+/// here branches: in loops this short that costs more than what is asked for saves.
 pub(super) struct Asking {
-    at: *const u8,
-    last: *const u8,
-    gap: usize,
+    places: [*const u8; PLACES],
+    /// Bytes from each place on: asked for, and to be.
+    at: usize,
+    end: usize,
+    /// Lines of each place in a step, and the bytes between them.
     lines: usize,
+    gap: usize,
 }
 
 impl Asking {
+    /// What `rows` says of blocks, in `steps` steps of about `lines` lines.
+    #[inline(always)]
+    pub fn new(
+        blocks: &[Block; SPAN_BLOCKS],
+        rows: impl Fn(&Block) -> *const u8,
+        row_bytes: usize,
+        (steps, lines): (usize, usize),
+    ) -> Self {
+        let longest = blocks.iter().map(|block| block.seen.len()).max().unwrap_or(0);
+        let end = longest * row_bytes / 2;
+        let any = blocks.iter().find(|block| !block.seen.is_empty());
+        let places = std::array::from_fn(|place| {
+            let block = &blocks[place / 2];
+            // Another stands in for a block that is not there.
+            let block = if block.seen.is_empty() { any.unwrap_or(block) } else { block };
+            rows(block).wrapping_add(block.seen.start * row_bytes + place % 2 * end)
+        });
+        let lines = if any.is_some() { lines.div_ceil(PLACES) } else { 0 };
+        Self { places, at: 0, end, lines, gap: (end / (lines * steps).max(1)).max(64) }
+    }
+
     #[inline(always)]
     pub fn step(&mut self) {
         for line in 0..self.lines {
-            prefetch(self.at.wrapping_add(line * self.gap));
+            for place in self.places {
+                prefetch(place.wrapping_add(self.at + line * self.gap));
+            }
         }
         // At the end the last lines are asked for again and again, which costs nothing.
-        self.at = self.at.wrapping_add(self.lines * self.gap).min(self.last);
+        self.at = (self.at + self.lines * self.gap).min(self.end);
     }
 }

@@ -1,7 +1,7 @@
 //! Queries of a tile times the keys of a block.
 
-use super::keys::{Ahead, Asking, Keys, SPAN};
-use super::tile::Tile;
+use super::keys::{Asking, Keys, SPAN};
+use super::tile::{Tile, together};
 use crate::simd::Simd;
 use akunu_plan::steps::KV_BLOCK;
 use std::ops::Range;
@@ -35,13 +35,12 @@ impl Tile {
         index: usize,
         keys: (*const u8, usize),
         seen: &Range<usize>,
-        soon: Ahead,
+        soon: &mut Asking,
     ) {
         let mut t = 0;
         // Queries and keys at a time: as many sums as the registers hold.
         let wide = S::REGISTERS >= 32;
-        let together = if wide { 4 } else { 2 };
-        let soon = &mut soon.in_steps(self.count.div_ceil(together) * seen.len().div_ceil(4), K::LINES);
+        let together = together::<S>();
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {

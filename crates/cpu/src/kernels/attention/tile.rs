@@ -1,6 +1,6 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
-use super::keys::{Ahead, Asking, Block, Keys, SPAN, SPAN_BLOCKS};
+use super::keys::{Asking, Block, Keys, SPAN, SPAN_BLOCKS};
 use crate::simd::Simd;
 use crate::simd::math::{exp, soft_cap};
 use akunu_dtype::{DType, Planes};
@@ -136,8 +136,9 @@ impl Tile {
         let row_bytes = p.kv.row_bytes as usize;
         // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
         unsafe {
+            let steps = self.count.div_ceil(together::<S>()) * steps(blocks);
+            let soon = &mut Asking::new(blocks, |block| block.values, row_bytes, (steps, K::LINES));
             for (index, block) in blocks.iter().enumerate() {
-                let soon = if K::DIRECT { block.ahead(block.values, row_bytes) } else { Ahead::NOTHING };
                 if block.seen.is_empty() {
                     if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
                         self.score_nothing(s, index);
@@ -156,7 +157,9 @@ impl Tile {
             };
             let mut values = [std::ptr::null(); SPAN_BLOCKS];
             values.iter_mut().zip(blocks.iter().enumerate().map(rows)).for_each(|(to, rows)| *to = rows);
-            let soon = next.each_ref().map(|b| if K::DIRECT { b.ahead(b.keys, row_bytes) } else { Ahead::NOTHING });
+            let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
+            let soon = (steps * passes, K::LINES.div_ceil(passes));
+            let soon = &mut Asking::new(next, |block| block.keys, row_bytes, soon);
             let row_bytes = if K::DIRECT { row_bytes } else { 4 * self.stride };
             self.mix::<S, K>(s, blocks, (&values, row_bytes), soon);
         }
@@ -253,8 +256,7 @@ impl Tile {
         }
     }
 
-    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `soon` is asked for, beside each
-    /// block one of the next.
+    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `soon` is asked for.
     ///
     /// # Safety
     /// As [`Self::score`], for values.
@@ -264,26 +266,18 @@ impl Tile {
         s: S,
         blocks: &[Block; SPAN_BLOCKS],
         values: (&[*const u8; SPAN_BLOCKS], usize),
-        soon: [Ahead; SPAN_BLOCKS],
+        soon: &mut Asking,
     ) {
-        let together = if S::REGISTERS >= 32 { 4 } else { 2 };
-        let (width, _) = K::shape(self.d, 0);
-        let passes = width.div_ceil(4 * S::LANES);
-        let times = self.count.div_ceil(together) * passes;
-        let lines = K::LINES.div_ceil(passes).max(4);
-        let mut asking = soon.map(|soon| soon.in_steps(1, lines));
-        for ((asking, soon), block) in asking.iter_mut().zip(soon).zip(blocks) {
-            *asking = soon.in_steps(times * block.seen.len().div_ceil(4), lines);
-        }
+        let together = together::<S>();
         let mut t = 0;
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {
                 match (self.count - t).min(together) {
-                    4 => self.mix_some::<S, K, 4>(s, t, blocks, values, &mut asking),
-                    3 => self.mix_some::<S, K, 3>(s, t, blocks, values, &mut asking),
-                    2 => self.mix_some::<S, K, 2>(s, t, blocks, values, &mut asking),
-                    _ => self.mix_some::<S, K, 1>(s, t, blocks, values, &mut asking),
+                    4 => self.mix_some::<S, K, 4>(s, t, blocks, values, soon),
+                    3 => self.mix_some::<S, K, 3>(s, t, blocks, values, soon),
+                    2 => self.mix_some::<S, K, 2>(s, t, blocks, values, soon),
+                    _ => self.mix_some::<S, K, 1>(s, t, blocks, values, soon),
                 }
                 t += (self.count - t).min(together);
             }
@@ -299,7 +293,7 @@ impl Tile {
         t: usize,
         blocks: &[Block; SPAN_BLOCKS],
         values: (&[*const u8; SPAN_BLOCKS], usize),
-        soon: &mut [Asking; SPAN_BLOCKS],
+        soon: &mut Asking,
     ) {
         let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
         let mut at = 0;
@@ -331,7 +325,7 @@ impl Tile {
         (t, at): (usize, usize),
         blocks: &[Block; SPAN_BLOCKS],
         (values, row_bytes): (&[*const u8; SPAN_BLOCKS], usize),
-        soon: &mut [Asking; SPAN_BLOCKS],
+        soon: &mut Asking,
     ) {
         let (_, row_bytes) = K::shape(self.d, row_bytes);
         let mut sums = [[s.splat(0.0); C]; N];
@@ -348,13 +342,13 @@ impl Tile {
                 let weights = self.scores.add(t * SPAN + index * KV_BLOCK);
                 let (mut position, row) = (block.seen.start, |position: usize| values[index].add(position * row_bytes));
                 while position + 4 <= block.seen.end {
-                    soon[index].step();
+                    soon.step();
                     for position in position..position + 4 {
                         add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
                     }
                     position += 4;
                 }
-                soon[index].step();
+                soon.step();
                 for position in position..block.seen.end {
                     add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
                 }
@@ -389,6 +383,17 @@ impl Tile {
         }
         row
     }
+}
+
+/// Queries that are computed together: as many as the registers hold sums of.
+#[inline(always)]
+pub(super) fn together<S: Simd>() -> usize {
+    if S::REGISTERS >= 32 { 4 } else { 2 }
+}
+
+/// How often four positions of some blocks are computed together.
+fn steps(blocks: &[Block; SPAN_BLOCKS]) -> usize {
+    blocks.iter().map(|block| block.seen.len().div_ceil(4)).sum()
 }
 
 /// `sums[i] += weight[i] * row` for `C` vectors of the row from `at` on; weights are `SPAN` apart.
