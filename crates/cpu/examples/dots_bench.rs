@@ -4,7 +4,7 @@
 //! `cargo run --release -p akunu-cpu --example dots_bench -- [PART OF A NAME]...`
 //! Every figure is the best of several passes, since other processes only ever slow one down.
 
-use akunu_cpu::kernels::matmul::dots::Dots;
+use akunu_cpu::kernels::matmul::dots::{self, Dots};
 use akunu_cpu::kernels::matmul::table::{Act, DOTS, DotsRow};
 use akunu_dtype::{DType, Format};
 use akunu_plan::q8;
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Values of a row.
 const K: usize = 2048;
-/// Weight rows of a tile.
-const COLS: usize = 32;
+/// Weight rows of a tile: with one activation row, and with many.
+const COLS: [usize; 2] = [2048, 32];
 const MEMORY: usize = 480 << 20;
 /// Threads and bytes of weights for one activation row: in the last-level cache, in memory.
 const PLACES: [(usize, usize); 4] = [(1, 24 << 20), (2, 24 << 20), (1, MEMORY), (2, MEMORY)];
@@ -55,7 +55,7 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
     let row_bytes = stride + 2 * side;
     let x = activations(row.act, 512);
     let x_stride = x.len() / 512;
-    let tile = |rows: usize, n: usize, total: usize, out: &mut [f32]| {
+    let tile = |rows: usize, (n, cols): (usize, usize), total: usize, out: &mut [f32]| {
         // All weights, then all scales, then all biases.
         let d = Dots {
             w: weights[n * stride..].as_ptr(),
@@ -66,29 +66,30 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
             x: x.as_ptr(),
             x_stride,
             rows,
-            cols: COLS,
+            cols,
             k: K,
             out: out.as_mut_ptr(),
-            out_stride: COLS,
+            out_stride: cols,
             dtype: f.dtype.index(),
         };
         // SAFETY: the weights of `total` rows, the activations of 512, and room for the tile.
         unsafe { (row.run)(&d) };
     };
     let one = PLACES.map(|(threads, bytes)| {
-        let total = bytes / row_bytes / COLS * COLS;
+        let cols = COLS[0];
+        let total = bytes / row_bytes / cols * cols;
         bandwidth(threads, total * row_bytes, |from, to| {
-            let mut out = [0.0; COLS];
-            let tiles = |at: usize| at / row_bytes / COLS * COLS;
-            for n in (tiles(from)..tiles(to)).step_by(COLS) {
-                tile(1, n, total, &mut out);
+            let mut out = [0.0; COLS[0]];
+            let tiles = |at: usize| at / row_bytes / cols * cols;
+            for n in (tiles(from)..tiles(to)).step_by(cols) {
+                tile(1, (n, cols), total, &mut out);
             }
         })
     });
     let many = ROWS.map(|rows| {
-        let total = 256;
-        let mut out = vec![0.0; rows * COLS];
-        let time = best(|| (0..total).step_by(COLS).for_each(|n| tile(rows, n, total, &mut out)));
+        let (total, cols) = (256, COLS[1]);
+        let mut out = vec![0.0; rows * cols];
+        let time = best(|| (0..total).step_by(cols).for_each(|n| tile(rows, (n, cols), total, &mut out)));
         2.0 * (rows * total * K) as f64 / time / 1e9
     });
     print(name, one.into_iter().chain(many).map(figure));
@@ -154,13 +155,17 @@ fn best(mut work: impl FnMut()) -> f64 {
 }
 
 /// Touches every byte.
+/// Reads at as many places by turns as kernels do.
 fn read(bytes: &[u8]) {
     let mut sums = [0u64; 32];
     // SAFETY: any bytes are integers.
     let (_, words, _) = unsafe { bytes.align_to::<u64>() };
-    for chunk in words.chunks_exact(32) {
-        for (sum, word) in sums.iter_mut().zip(chunk) {
-            *sum ^= word;
+    let part = words.len() / dots::PLACES / 32 * 32;
+    for at in (0..part).step_by(32) {
+        for place in 0..dots::PLACES {
+            for (sum, word) in sums.iter_mut().zip(&words[place * part + at..][..32]) {
+                *sum ^= word;
+            }
         }
     }
     std::hint::black_box(sums);
