@@ -4,7 +4,7 @@
 //! `cargo run --release -p akunu-cpu --example dots_bench -- [PART OF A NAME]...`
 //! Every figure is the best of several passes, since other processes only ever slow one down.
 
-use akunu_cpu::kernels::matmul::dots::{self, Dots};
+use akunu_cpu::kernels::matmul::dots::{Dots, PLACES};
 use akunu_cpu::kernels::matmul::table::{Act, DOTS, DotsRow};
 use akunu_dtype::{DType, Format};
 use akunu_plan::q8;
@@ -14,11 +14,12 @@ use std::time::{Duration, Instant};
 
 /// Values of a row.
 const K: usize = 2048;
-/// Weight rows of a tile: with one activation row, and with many.
-const COLS: [usize; 2] = [2048, 32];
+/// Weight rows of a tile with one activation row, and with several.
+const ONE: usize = 2048;
+const SEVERAL: usize = 32;
 const MEMORY: usize = 480 << 20;
 /// Threads and bytes of weights for one activation row: in the last-level cache, in memory.
-const PLACES: [(usize, usize); 4] = [(1, 24 << 20), (2, 24 << 20), (1, MEMORY), (2, MEMORY)];
+const RUNS: [(usize, usize); 4] = [(1, 24 << 20), (2, 24 << 20), (1, MEMORY), (2, MEMORY)];
 /// Activation rows with weights that fit in the second-level cache, on one thread.
 const ROWS: [usize; 5] = [2, 4, 8, 64, 512];
 /// What one thread reads between two looks at the clock.
@@ -29,10 +30,10 @@ const PATIENCE: Duration = Duration::from_millis(700);
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let weights = noise(MEMORY + 4096);
-    let heads = PLACES.map(|(threads, bytes)| format!("{} MB ×{threads}", bytes >> 20));
+    let heads = RUNS.map(|(threads, bytes)| format!("{} MB ×{threads}", bytes >> 20));
     print("", heads.iter().cloned().chain(ROWS.map(|rows| format!("rows {rows}"))));
-    print("", PLACES.map(|_| "GB/s".to_owned()).into_iter().chain(ROWS.map(|_| "GOP/s".to_owned())));
-    let reading = PLACES.map(|(threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
+    print("", RUNS.map(|_| "GB/s".to_owned()).into_iter().chain(ROWS.map(|_| "GOP/s".to_owned())));
+    let reading = RUNS.map(|(threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
     print("reading alone", reading.map(figure));
     for row in DOTS.iter().filter(|row| row.level.checked().is_ok()) {
         let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
@@ -75,21 +76,20 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
         // SAFETY: the weights of `total` rows, the activations of 512, and room for the tile.
         unsafe { (row.run)(&d) };
     };
-    let one = PLACES.map(|(threads, bytes)| {
-        let cols = COLS[0];
-        let total = bytes / row_bytes / cols * cols;
+    let one = RUNS.map(|(threads, bytes)| {
+        let total = bytes / row_bytes / ONE * ONE;
         bandwidth(threads, total * row_bytes, |from, to| {
-            let mut out = [0.0; COLS[0]];
-            let tiles = |at: usize| at / row_bytes / cols * cols;
-            for n in (tiles(from)..tiles(to)).step_by(cols) {
-                tile(1, (n, cols), total, &mut out);
+            let mut out = [0.0; ONE];
+            let tiles = |at: usize| at / row_bytes / ONE * ONE;
+            for n in (tiles(from)..tiles(to)).step_by(ONE) {
+                tile(1, (n, ONE), total, &mut out);
             }
         })
     });
     let many = ROWS.map(|rows| {
-        let (total, cols) = (256, COLS[1]);
-        let mut out = vec![0.0; rows * cols];
-        let time = best(|| (0..total).step_by(cols).for_each(|n| tile(rows, (n, cols), total, &mut out)));
+        let total = 256;
+        let mut out = vec![0.0; rows * SEVERAL];
+        let time = best(|| (0..total).step_by(SEVERAL).for_each(|n| tile(rows, (n, SEVERAL), total, &mut out)));
         2.0 * (rows * total * K) as f64 / time / 1e9
     });
     print(name, one.into_iter().chain(many).map(figure));
@@ -154,15 +154,14 @@ fn best(mut work: impl FnMut()) -> f64 {
     least
 }
 
-/// Touches every byte.
-/// Reads at as many places by turns as kernels do.
+/// Touches all bytes but a last few, at as many places by turns as the kernels do.
 fn read(bytes: &[u8]) {
     let mut sums = [0u64; 32];
     // SAFETY: any bytes are integers.
     let (_, words, _) = unsafe { bytes.align_to::<u64>() };
-    let part = words.len() / dots::PLACES / 32 * 32;
+    let part = words.len() / PLACES / 32 * 32;
     for at in (0..part).step_by(32) {
-        for place in 0..dots::PLACES {
+        for place in 0..PLACES {
             for (sum, word) in sums.iter_mut().zip(&words[place * part + at..][..32]) {
                 *sum ^= word;
             }

@@ -37,14 +37,11 @@ pub struct Dots {
 /// Places that a product with one activation row reads its weights at, by turns, where registers allow: this is how memory
 /// gives most.
 ///
-/// What a core has under way to the memory is up to its second-level prefetchers, and they look after each 4 KiB page alone.
-/// A walk from one end to the other keeps them busy with one page, a walk at eight places with eight: two cores of a
-/// Sapphire Rapids read 36 GB/s so instead of 24, however far ahead the one walk asks for its lines.
+/// Two cores of a Sapphire Rapids read 33 GB/s so, and 22 in one walk from end to end, however far ahead that asks for its
+/// lines. Probably because the second-level prefetchers, which have most requests under way, look after each 4 KiB page alone.
 pub const PLACES: usize = 8;
 /// Bytes that weights are asked for ahead of the loads, at each place.
 pub const AHEAD: usize = 2048;
-/// Those of rows that are walked together are asked for at most this many bytes ahead.
-const FAR: usize = 16 << 10;
 
 impl Dots {
     /// How far apart places are that share the weight rows evenly; the last may go past the end.
@@ -62,12 +59,6 @@ impl Dots {
             // SAFETY: a column of the tile.
             unsafe { *self.out.add(m * self.out_stride + n) = sum }
         }
-    }
-
-    /// How many bytes ahead of the loads weights are asked for where neighbouring rows are walked together: as many as these
-    /// take, which is where the walk goes next.
-    pub fn ahead(&self) -> usize {
-        (ROWS * self.w_stride).min(FAR)
     }
 }
 

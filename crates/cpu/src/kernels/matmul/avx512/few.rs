@@ -17,6 +17,9 @@ const SPREAD: usize = 32;
 /// Weight rows whose sums wait while a panel is multiplied.
 const COLS: usize = 64;
 
+/// The next weight rows are asked for at most this many bytes ahead.
+const FAR: usize = 16 << 10;
+
 /// A step of one activation row, in the lanes of four weight rows.
 #[repr(C, align(64))]
 struct Spread {
@@ -44,7 +47,7 @@ pub unsafe fn few<W: Weights>(w: &W, d: &Dots) {
     // Whole pairs of steps.
     let panel = SPREAD / d.rows / 2 * PAIR;
     // What is next in the walk over the weights: the next panel, or the next rows if there is one.
-    let ahead = if panel < d.k { panel / STEP * W::STEP_BYTES } else { d.ahead() };
+    let ahead = if panel < d.k { panel / STEP * W::STEP_BYTES } else { (ROWS * d.w_stride).min(FAR) };
     for n0 in (0..d.cols).step_by(COLS) {
         let cols = COLS.min(d.cols - n0);
         // SAFETY: steps stay within the rows, results within the tile; what is read of the scratch

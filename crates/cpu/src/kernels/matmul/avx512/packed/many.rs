@@ -4,8 +4,8 @@
 //! order of [`super::several`]: the results are the same to the bit.
 
 use super::super::CHAINS;
-use super::several::{FAR, Sums, TILE, blocks, each_pair, several};
-use super::{AHEAD, Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len};
+use super::several::{AHEAD, FAR, Sums, TILE, blocks, each_pair, several};
+use super::{Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
 use crate::simd::tiles::{ByteSums, ByteTiles, SIDE};

@@ -83,9 +83,6 @@ const LONGEST: usize = crate::packed::MAX_COLS / 32;
 /// the sums that offsets are multiplied with, as bits. A wide format takes the first.
 type Extra = [i32; 2];
 
-/// Bytes that weights are asked for ahead of the loads.
-const AHEAD: usize = 4096;
-
 /// The kernel of a format.
 ///
 /// # Safety

@@ -4,7 +4,7 @@
 //! for the eight `vpdpbusd` of a block.
 
 use super::super::{CHAINS, joined};
-use super::{AHEAD, Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len, multiply};
+use super::{Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len, multiply};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
@@ -15,6 +15,8 @@ const MOST: usize = 4;
 pub const TILE: usize = 64;
 /// The same place of the next 32 weight rows is asked for if no further than this.
 pub const FAR: usize = 24 << 10;
+/// Else what comes so many bytes later.
+pub const AHEAD: usize = 4096;
 
 /// The body for every block of 32 weight rows from `$n` on, with its number and the blocks of both halves; weights are asked
 /// for ahead. If there are but 16 weight rows, they stand in for the others.
