@@ -4,7 +4,7 @@
 //! order of [`super::several`]: the results are the same to the bit.
 
 use super::super::CHAINS;
-use super::several::{AHEAD, FAR, Sums, TILE, blocks, each_pair, several};
+use super::several::{Sums, TILE, blocks, each_pair, several};
 use super::{Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;

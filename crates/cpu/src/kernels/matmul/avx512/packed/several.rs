@@ -13,24 +13,22 @@ use std::mem::MaybeUninit;
 /// Activation rows that are multiplied at a time, at most, and whose sums wait.
 const MOST: usize = 4;
 pub const TILE: usize = 64;
-/// The same place of the next 32 weight rows is asked for if no further than this.
-pub const FAR: usize = 24 << 10;
-/// Else what comes so many bytes later.
-pub const AHEAD: usize = 4096;
 
-/// The body for every block of 32 weight rows from `$n` on, with its number and the blocks of both halves; weights are asked
-/// for ahead. If there are but 16 weight rows, they stand in for the others.
+/// The body for every block of 32 weight rows from `$n` on, with its number and the blocks of both halves; the same block
+/// of the next 32 weight rows is asked for. If there are but 16 weight rows, they stand in for the others.
 macro_rules! each_pair {
     ($format:ty, $d:expr, $n:expr, |$b:ident, $w:ident| $body:block) => {{
         let group = ROWS * $d.w_stride;
         let second = if $n + ROWS < $d.cols { group } else { 0 };
-        let ahead = if 2 * group <= FAR { 2 * group } else { AHEAD };
+        let ahead = 2 * group;
         let mut p = [$d.w.add($n * $d.w_stride), $d.w.add($n * $d.w_stride + second)];
         for first in (0..$d.k / 32).step_by(<$format>::BLOCKS) {
-            ask(p[0], ROWS * <$format>::BYTES, ahead);
-            ask(p[1], ROWS * <$format>::BYTES, ahead);
             let heads = [<$format>::head(p[0]), <$format>::head(p[1])];
             for $b in first..first + <$format>::BLOCKS {
+                // Asked for all at once, the lines of a superblock would have to wait for each other.
+                let part = ROWS * <$format>::BYTES / <$format>::BLOCKS;
+                ask(p[0].add(($b - first) * part), part, ahead);
+                ask(p[1].add(($b - first) * part), part, ahead);
                 let $w = blocks::<$format>(p, &heads, $b - first);
                 $body
             }
