@@ -1,5 +1,5 @@
 //! How fast the dot-product kernels are: GB/s of weights for one activation row, on one thread and
-//! two, from the last-level cache and from memory; GOP/s for many rows.
+//! two, from the last-level cache and from memory, and for eight rows; GOP/s for several rows.
 //!
 //! `cargo run --release -p akunu-cpu --example dots_bench -- [PART OF A NAME]...`
 //! Every figure is the best of several passes, since other processes only ever slow one down.
@@ -14,14 +14,16 @@ use std::time::{Duration, Instant};
 
 /// Values of a row.
 const K: usize = 2048;
-/// Weight rows of a tile with one activation row, and with several.
-const ONE: usize = 2048;
-const SEVERAL: usize = 32;
+/// The results of a tile, as products have it, and its weight rows at most.
+const TILE: usize = 4096;
+const COLS: usize = 2048;
 const MEMORY: usize = 480 << 20;
-/// Threads and bytes of weights for one activation row: in the last-level cache, in memory.
-const RUNS: [(usize, usize); 4] = [(1, 24 << 20), (2, 24 << 20), (1, MEMORY), (2, MEMORY)];
-/// Activation rows with weights that fit in the second-level cache, on one thread.
-const ROWS: [usize; 5] = [2, 4, 8, 64, 512];
+/// Activation rows, threads, and bytes of weights: in the last-level cache, in memory.
+const RUNS: [(usize, usize, usize); 5] =
+    [(1, 1, 24 << 20), (1, 2, 24 << 20), (1, 1, MEMORY), (1, 2, MEMORY), (8, 2, MEMORY)];
+/// Weight rows that fit in the second-level cache, and activation rows with them, on one thread.
+const CACHED: usize = 256;
+const ROWS: [usize; 6] = [2, 4, 8, 16, 32, 64];
 /// What one thread reads between two looks at the clock.
 const PIECE: usize = 6 << 20;
 /// How long to look for the best pass.
@@ -30,10 +32,10 @@ const PATIENCE: Duration = Duration::from_millis(700);
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let weights = noise(MEMORY + 4096);
-    let heads = RUNS.map(|(threads, bytes)| format!("{} MB ×{threads}", bytes >> 20));
+    let heads = RUNS.map(|(rows, threads, bytes)| format!("{rows}: {} MB ×{threads}", bytes >> 20));
     print("", heads.iter().cloned().chain(ROWS.map(|rows| format!("rows {rows}"))));
     print("", RUNS.map(|_| "GB/s".to_owned()).into_iter().chain(ROWS.map(|_| "GOP/s".to_owned())));
-    let reading = RUNS.map(|(threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
+    let reading = RUNS.map(|(_, threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
     print("reading alone", reading.map(figure));
     for row in DOTS.iter().filter(|row| row.level.checked().is_ok()) {
         let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
@@ -54,8 +56,8 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
     let stride = K / f.block * f.bytes;
     let side = K / f.block * f.side_bytes;
     let row_bytes = stride + 2 * side;
-    let x = activations(row.act, 512);
-    let x_stride = x.len() / 512;
+    let x = activations(row.act, 64);
+    let x_stride = x.len() / 64;
     let tile = |rows: usize, (n, cols): (usize, usize), total: usize, out: &mut [f32]| {
         // All weights, then all scales, then all biases.
         let d = Dots {
@@ -73,26 +75,27 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
             out_stride: cols,
             dtype: f.dtype.index(),
         };
-        // SAFETY: the weights of `total` rows, the activations of 512, and room for the tile.
+        // SAFETY: the weights of `total` rows, the activations of 64, and room for the tile.
         unsafe { (row.run)(&d) };
     };
-    let one = RUNS.map(|(threads, bytes)| {
-        let total = bytes / row_bytes / ONE * ONE;
+    let runs = RUNS.map(|(rows, threads, bytes)| {
+        let cols = COLS.min(TILE / rows);
+        let total = bytes / row_bytes / cols * cols;
         bandwidth(threads, total * row_bytes, |from, to| {
-            let mut out = [0.0; ONE];
-            let tiles = |at: usize| at / row_bytes / ONE * ONE;
-            for n in (tiles(from)..tiles(to)).step_by(ONE) {
-                tile(1, (n, ONE), total, &mut out);
+            let mut out = [0.0; TILE];
+            let tiles = |at: usize| at / row_bytes / cols * cols;
+            for n in (tiles(from)..tiles(to)).step_by(cols) {
+                tile(rows, (n, cols), total, &mut out);
             }
         })
     });
-    let many = ROWS.map(|rows| {
-        let total = 256;
-        let mut out = vec![0.0; rows * SEVERAL];
-        let time = best(|| (0..total).step_by(SEVERAL).for_each(|n| tile(rows, (n, SEVERAL), total, &mut out)));
-        2.0 * (rows * total * K) as f64 / time / 1e9
+    let cached = ROWS.map(|rows| {
+        let cols = CACHED.min(TILE / rows);
+        let mut out = [0.0; TILE];
+        let time = best(|| (0..CACHED).step_by(cols).for_each(|n| tile(rows, (n, cols), CACHED, &mut out)));
+        2.0 * (rows * CACHED * K) as f64 / time / 1e9
     });
-    print(name, one.into_iter().chain(many).map(figure));
+    print(name, runs.into_iter().chain(cached).map(figure));
 }
 
 fn figure(v: f64) -> String {
