@@ -2,6 +2,7 @@
 
 use crate::block::ALIGN;
 use crate::kernels::KernelRow;
+use crate::lane::{Lane, Split};
 use crate::memory::{KvPool, Memory, Regions};
 use crate::pool::Barrier;
 use crate::ready::Ready;
@@ -10,12 +11,17 @@ use akunu_plan::record::{Addr, Record};
 use akunu_plan::rules::Chosen;
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
 use akunu_plan::{DrawVars, RuleVars, Rules};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Scratch memory of every worker, in bytes. Kernels that would need more do not serve the shape.
 /// Pages nobody touches cost nothing.
 pub const SCRATCH_BYTES: usize = 2 << 20;
+
+/// Parts of columns that are worth taking one by one, in columns and in bytes of weights: some 8 µs.
+const LEAST_COLUMNS: usize = 128;
+const LEAST_BYTES: usize = 128 << 10;
 
 /// Everything a kernel may touch, for one submission.
 ///
@@ -90,12 +96,30 @@ impl<'a> Context<'a> {
         &self.kernels[record.kernel as usize]
     }
 
-    /// The next share of a record's work that no worker has taken, counted from 0: for work that is too long to be split in
-    /// advance. Only in submissions of one step.
+    /// Those of a record's `shares` shares that no worker has taken yet, as they come. Every lane goes through them to the end,
+    /// once in a step; there are as many in every step of a submission.
     #[inline]
-    pub fn take(&self, record: &Record) -> usize {
+    pub fn untaken(&self, record: &Record, lane: Lane, shares: usize) -> impl Iterator<Item = usize> {
         let index = (&raw const *record as usize - self.records as usize) / size_of::<Record>();
-        self.taken[index].fetch_add(1, Ordering::Relaxed) as usize
+        let taken = &self.taken[index];
+        // Every lane asks once in vain, so that a step ends where the next can begin.
+        let next = move || taken.fetch_add(1, Ordering::Relaxed) as usize % (shares + lane.count);
+        std::iter::from_fn(move || Some(next()).filter(|&share| share < shares)).fuse()
+    }
+
+    /// The columns of `total`, of so many bytes each, that a lane has to do: its own, and parts that others leave, as they come.
+    #[inline]
+    pub fn columns(
+        &self,
+        record: &Record,
+        lane: Lane,
+        (total, bytes): (usize, usize),
+    ) -> impl Iterator<Item = Range<usize>> {
+        let least = (LEAST_BYTES / bytes.max(1)).max(LEAST_COLUMNS);
+        let split = Split::new(lane.count, total, record.grain as usize, least);
+        let parts = split.parts();
+        let taken = (parts > 0).then(|| self.untaken(record, lane, parts)).into_iter().flatten();
+        std::iter::once(split.own(lane.index)).chain(taken.map(move |i| split.part(i)))
     }
 
     /// Waits for all workers, inside of a record: all of them must come here equally often.

@@ -7,6 +7,7 @@ pub mod backend;
 mod block;
 pub mod context;
 pub mod kernels;
+pub mod lane;
 pub mod level;
 pub mod memory;
 mod packed;

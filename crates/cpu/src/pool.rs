@@ -5,6 +5,7 @@
 //! Where other processes want the cores too, a worker may lose its own for milliseconds: its lanes are then run by those
 //! that are there. Nothing here allocates or locks once the pool stands.
 
+use crate::lane::Lane;
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
 use std::num::NonZeroUsize;
@@ -25,29 +26,6 @@ const YIELDS: u32 = 200;
 /// One cache line of its own, and its neighbour, which prefetchers pair with it.
 #[repr(align(128))]
 struct Line<T>(T);
-
-/// Which worker runs, of how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
-    pub index: usize,
-    pub count: usize,
-}
-
-impl Lane {
-    /// This worker's contiguous share of `0..total`, cut at multiples of `grain`.
-    pub fn share(self, total: usize, grain: usize) -> std::ops::Range<usize> {
-        let grain = grain.max(1);
-        let units = total.div_ceil(grain);
-        let at = |worker: usize| (units * worker / self.count * grain).min(total);
-        at(self.index)..at(self.index + 1)
-    }
-
-    /// This worker's share of KV heads, where all workers have as many: the op that writes them and attention take the
-    /// same, so that each finds in its cache what it wrote there.
-    pub fn kv_heads(self, kv_heads: usize) -> Option<std::ops::Range<usize>> {
-        kv_heads.is_multiple_of(self.count).then(|| self.share(kv_heads, 1))
-    }
-}
 
 /// Where the workers of one job meet.
 pub struct Barrier {
@@ -342,24 +320,6 @@ fn next_epoch(shared: &Shared, index: usize, seen: u32) -> u32 {
 mod tests {
     use super::*;
     use std::time::Duration;
-
-    #[test]
-    fn shares_cover_everything_once_and_cut_at_the_grain() {
-        for count in 1..7 {
-            for total in 0..70 {
-                for grain in [1, 3, 16, 32] {
-                    let mut next = 0;
-                    for index in 0..count {
-                        let share = Lane { index, count }.share(total, grain);
-                        assert_eq!(share.start, next);
-                        assert!(share.start.is_multiple_of(grain) || share.start == total);
-                        next = share.end;
-                    }
-                    assert_eq!(next, total);
-                }
-            }
-        }
-    }
 
     #[test]
     fn every_worker_runs_every_job_once() {

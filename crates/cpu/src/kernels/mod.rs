@@ -16,8 +16,8 @@ mod rope;
 mod sampling;
 
 use crate::context::Context;
+use crate::lane::Lane;
 use crate::level::Level;
-use crate::pool::Lane;
 use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
 use matmul::InnerFn;
@@ -95,7 +95,7 @@ macro_rules! levels {
         unsafe fn generic(
             record: &akunu_plan::record::Record,
             context: &crate::context::Context<'_>,
-            lane: crate::pool::Lane,
+            lane: crate::lane::Lane,
         ) {
             // SAFETY: every machine has the generic level; the rest is the caller's promise.
             unsafe { $body(crate::simd::Generic::assume(), record, context, lane) }
@@ -106,7 +106,7 @@ macro_rules! levels {
         unsafe fn avx2(
             record: &akunu_plan::record::Record,
             context: &crate::context::Context<'_>,
-            lane: crate::pool::Lane,
+            lane: crate::lane::Lane,
         ) {
             // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
             unsafe { $body(crate::simd::Avx2::assume(), record, context, lane) }
@@ -117,7 +117,7 @@ macro_rules! levels {
         unsafe fn avx512(
             record: &akunu_plan::record::Record,
             context: &crate::context::Context<'_>,
-            lane: crate::pool::Lane,
+            lane: crate::lane::Lane,
         ) {
             // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
             unsafe { $body(crate::simd::Avx512::assume(), record, context, lane) }

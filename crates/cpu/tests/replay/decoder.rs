@@ -11,8 +11,9 @@ const DIM: usize = 256;
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
 const HEAD: usize = 64;
-const FFN: usize = 512;
-const VOCAB: usize = 5000;
+// Wide enough for workers to leave parts of products to each other.
+const FFN: usize = 4096;
+const VOCAB: usize = 20_000;
 const BLOCKS: usize = 3;
 
 pub struct Decoder {

@@ -3,7 +3,7 @@
 use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu};
 use akunu_plan::op::{Activation, ElementParams, OpKind, slots::gated_activation};

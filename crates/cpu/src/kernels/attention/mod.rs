@@ -17,7 +17,7 @@ pub(super) mod weights;
 use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::{Simd, prefetch};
 use akunu_dtype::DType;
 use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};

@@ -14,8 +14,8 @@ use super::{sees, serves};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::LeveledRow;
 use crate::kernels::convert::write_part;
+use crate::lane::Lane;
 use crate::level::Level;
-use crate::pool::Lane;
 use crate::simd::tiles::{Mix, SIDE, STEP, Scores, TILE_BYTES, Tiles, round, transpose};
 use crate::simd::{Avx512, Simd, prefetch_far, prefetch_row};
 use akunu_dtype::DType;
@@ -96,7 +96,7 @@ unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
     let rows = count.div_ceil(parts).max(SIDE.div_ceil(group)).min(QUERIES / group);
     let units = count.div_ceil(rows) * kv_heads;
     // Later rows see more: the longest units first, so that the last ones taken are short.
-    for unit in std::iter::from_fn(|| units.checked_sub(1 + context.take(record))) {
+    for unit in context.untaken(record, lane, units).map(|i| units - 1 - i) {
         let (mut row, kv_head) = (unit / kv_heads * rows, unit % kv_heads);
         let end = count.min(row + rows);
         while row < end {

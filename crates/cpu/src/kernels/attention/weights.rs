@@ -4,7 +4,7 @@ use super::keys::{Decoded, Half, Keys, Single};
 use super::{WIDEST, sees};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{LeveledRow, levels};
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use crate::simd::math::exp;
 use akunu_dtype::{DType, Planes};

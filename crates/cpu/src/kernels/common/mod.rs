@@ -2,7 +2,7 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{ElementParams, OpKind, slots};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};

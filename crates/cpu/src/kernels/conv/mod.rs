@@ -3,7 +3,7 @@
 use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{OpKind, UnfoldParams, slots::unfold};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};

@@ -3,7 +3,7 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::q8;

@@ -2,8 +2,8 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
+use crate::lane::Lane;
 use crate::packed::Fields;
-use crate::pool::Lane;
 use crate::simd::Simd;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
 use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};

@@ -5,7 +5,7 @@ pub(super) mod product;
 
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::{Simd, prefetch_row};
 use akunu_dtype::{DType, PlanesMut};
 use akunu_plan::op::{

@@ -1,7 +1,7 @@
 //! The matrix product around the dot products: split among workers, tiles, and the epilogue.
 //!
-//! A worker owns a range of output columns (rows of W). It goes through them in tiles that stay in
-//! its cache while every tile of activation rows passes by.
+//! A worker owns a range of output columns (rows of W), and takes more where others are slow. It goes through them in tiles that
+//! stay in its cache while every tile of activation rows passes by.
 
 use super::dots::{Dots, DotsFn};
 use crate::context::{Context, SCRATCH_BYTES};
@@ -9,12 +9,13 @@ use crate::kernels::activation::{gate, known};
 use crate::kernels::convert::{can_write, write_part};
 use crate::kernels::sampling::largest;
 use crate::kernels::{Kernel, LeveledRow, levels};
+use crate::lane::Lane;
 use crate::level::Level;
-use crate::pool::Lane;
 use crate::simd::Simd;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu, soft_cap};
 use akunu_plan::op::{Activation, MAXIMA_SLICE, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Record, Y_FORM};
+use std::ops::Range;
 
 /// One form of the product, at one level.
 pub(super) struct Product {
@@ -55,10 +56,11 @@ const TILE_ROWS: usize = 64;
 const TILE_VALUES: usize = 4096;
 const _: () = assert!(2 * TILE_VALUES * 4 <= SCRATCH_BYTES && TILE_VALUES / TILE_ROWS >= super::GRAIN);
 
-/// Columns of a tile over `rows` rows: whole grains, as many as keep the tile in the first-level
+/// The first column and the columns of every tile over `rows` rows: whole grains, as many as keep the tile in the first-level
 /// cache.
-fn tile_cols(rows: usize) -> usize {
-    TILE_VALUES / rows.clamp(1, TILE_ROWS) / super::GRAIN * super::GRAIN
+fn tiles(columns: impl Iterator<Item = Range<usize>>, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+    let most = TILE_VALUES / rows.clamp(1, TILE_ROWS) / super::GRAIN * super::GRAIN;
+    columns.flat_map(move |part| part.clone().step_by(most).map(move |n| (n, most.min(part.end - n))))
 }
 
 /// One weight operand of a record.
@@ -124,12 +126,9 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
     let weights = Weights::of(record, context, W, 0);
     let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
     let converts = record.flags & Y_FORM != 0;
-    let share = lane.share(p.n as usize, record.grain as usize);
     let count = context.count(record);
-    let most = tile_cols(count);
     let tile = context.scratch(lane.index).cast::<f32>();
-    for n0 in share.clone().step_by(most) {
-        let cols = most.min(share.end - n0);
+    for (n0, cols) in tiles(context.columns(record, lane, (p.n as usize, p.row_bytes as usize)), count) {
         for m0 in (0..count).step_by(TILE_ROWS) {
             let rows = TILE_ROWS.min(count - m0);
             // SAFETY: rows and columns are the record's; the tile fits the scratch. Every row operand has `n` values, of
@@ -267,13 +266,10 @@ unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, la
     let n = p.n as usize;
     let (gates, ups) = (Weights::of(record, context, W, 0), Weights::of(record, context, U, 2));
     let converts = record.flags & Y_FORM != 0;
-    let share = lane.share(n, record.grain as usize);
     let count = context.count(record);
-    let most = tile_cols(count);
     let gate_tile = context.scratch(lane.index).cast::<f32>();
     let up_tile = gate_tile.wrapping_add(TILE_VALUES);
-    for n0 in share.clone().step_by(most) {
-        let cols = most.min(share.end - n0);
+    for (n0, cols) in tiles(context.columns(record, lane, (n, 2 * p.row_bytes as usize)), count) {
         for m0 in (0..count).step_by(TILE_ROWS) {
             let rows = TILE_ROWS.min(count - m0);
             // SAFETY: as in `matmul`; both tiles fit the scratch.

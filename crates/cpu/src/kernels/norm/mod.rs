@@ -3,7 +3,7 @@
 use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::{Simd, prefetch_row};
 use akunu_plan::op::{NORM_LAYER, NORM_RMS, NormParams, OpKind, slots::norm};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};

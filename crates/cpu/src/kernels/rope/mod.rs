@@ -2,7 +2,7 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{OpKind, RopeAnglesParams, slots::rope_angles};
 use akunu_plan::record::Record;

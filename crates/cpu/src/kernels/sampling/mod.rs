@@ -5,7 +5,7 @@ mod suppress;
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{MAXIMA_SLICE, NONE_DRAWN, OpKind, TokenParams, slots};
 use akunu_plan::record::Record;

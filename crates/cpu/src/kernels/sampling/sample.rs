@@ -5,7 +5,7 @@
 
 use super::super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_plan::DrawVars;
 use akunu_plan::draw::{Candidate, MOST_CANDIDATES, order};

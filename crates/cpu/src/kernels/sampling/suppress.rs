@@ -5,7 +5,7 @@
 use super::super::{LeveledRow, levels};
 use super::largest;
 use crate::context::Context;
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_plan::op::{MAXIMA_SLICE, OpKind, TokenParams, slots::suppress};
 use akunu_plan::record::Record;

@@ -7,7 +7,7 @@ use crate::kernels::convert::write_part;
 use crate::kernels::kv_cache::{Stored, product::Heads};
 use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::product::{Weights, finish};
-use crate::pool::Lane;
+use crate::lane::Lane;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_row};
 use akunu_plan::op::{MatMulHeadsParams, MatMulParams, slots};
@@ -146,11 +146,7 @@ unsafe fn run<const N: usize>(
         };
         let sums =
             |m: usize| (&raw mut (*scratch).sums).cast::<f32>().add(if whole { m % (2 * PAIR) } else { m } * SUMS);
-        loop {
-            let n0 = context.take(record) * share;
-            if n0 >= columns {
-                break;
-            }
+        for n0 in context.untaken(record, lane, columns.div_ceil(share)).map(|i| i * share) {
             let cols = share.min(columns - n0);
             for m0 in (0..count).step_by(most) {
                 let rows = most.min(count - m0);
