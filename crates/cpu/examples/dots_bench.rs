@@ -1,5 +1,6 @@
 //! How fast the dot-product kernels are: GB/s of weights for one activation row, on one thread and
-//! two, from the last-level cache and from memory, and for eight rows; GOP/s for several rows.
+//! two, from the last-level cache and from memory, and for eight rows on two threads from memory; GOP/s
+//! for several rows with weights in the second-level cache.
 //!
 //! `cargo run --release -p akunu-cpu --example dots_bench -- [PART OF A NAME]...`
 //! Every figure is the best of several passes, since other processes only ever slow one down.

@@ -146,7 +146,7 @@ impl Cpu {
             for record in &ready.bound.records[phases[phase % phases.len()].clone()] {
                 // SAFETY: `ready` has checked every record against this memory and this machine,
                 // `check_steps` the step variables; a phase ends where records depend on each
-                // other, and all its lanes pass every record.
+                // other, and all its lanes pass every record once.
                 unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
             }
         });

@@ -2,7 +2,7 @@
 
 use crate::block::ALIGN;
 use crate::kernels::KernelRow;
-use crate::lane::{Lane, Split};
+use crate::lane::{self, Lane, Split};
 use crate::memory::{KvPool, Memory, Regions};
 use crate::pool::Barrier;
 use crate::ready::Ready;
@@ -13,15 +13,11 @@ use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
 use akunu_plan::{DrawVars, RuleVars, Rules};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Scratch memory of every worker, in bytes. Kernels that would need more do not serve the shape.
 /// Pages nobody touches cost nothing.
 pub const SCRATCH_BYTES: usize = 2 << 20;
-
-/// Parts of columns that are worth taking one by one, in columns and in bytes of weights: some 8 µs.
-const LEAST_COLUMNS: usize = 128;
-const LEAST_BYTES: usize = 128 << 10;
 
 /// Everything a kernel may touch, for one submission.
 ///
@@ -45,9 +41,9 @@ pub struct Context<'a> {
     scratch: *mut u8,
     /// Where the workers meet.
     barrier: Arc<Barrier>,
-    /// The first record, and by record how many shares of it are taken.
+    /// The first record, and by record how often lanes have asked for a part of it.
     records: *const Record,
-    taken: &'a [AtomicU32],
+    asked: &'a [AtomicU64],
 }
 
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
@@ -64,7 +60,7 @@ impl<'a> Context<'a> {
         ready: &'a Ready,
         barrier: Arc<Barrier>,
     ) -> Self {
-        ready.taken.iter().for_each(|taken| taken.store(0, Ordering::Relaxed));
+        ready.asked.iter().for_each(|asked| asked.store(0, Ordering::Relaxed));
         let header = memory.step_vars().header();
         let layout = memory.step_layout();
         let steps = memory.steps().as_mut_ptr().cast::<u8>();
@@ -84,7 +80,7 @@ impl<'a> Context<'a> {
             scratch,
             barrier,
             records: ready.bound.records.as_ptr(),
-            taken: &ready.taken,
+            asked: &ready.asked,
             kv: memory.kv_pools(),
             regions: memory.regions(),
         }
@@ -96,18 +92,15 @@ impl<'a> Context<'a> {
         &self.kernels[record.kernel as usize]
     }
 
-    /// Those of a record's `shares` shares that no worker has taken yet, as they come. Every lane goes through them to the end,
+    /// Those of a record's `parts` parts that no worker has taken yet, as they come. Every lane goes through them to the end,
     /// once in a step; there are as many in every step of a submission.
     #[inline]
-    pub fn untaken(&self, record: &Record, lane: Lane, shares: usize) -> impl Iterator<Item = usize> {
+    pub fn untaken(&self, record: &Record, lane: Lane, parts: usize) -> impl Iterator<Item = usize> {
         let index = (&raw const *record as usize - self.records as usize) / size_of::<Record>();
-        let taken = &self.taken[index];
-        // Every lane asks once in vain, so that a step ends where the next can begin.
-        let next = move || taken.fetch_add(1, Ordering::Relaxed) as usize % (shares + lane.count);
-        std::iter::from_fn(move || Some(next()).filter(|&share| share < shares)).fuse()
+        lane::untaken(&self.asked[index], lane.count, parts)
     }
 
-    /// The columns of `total`, of so many bytes each, that a lane has to do: its own, and parts that others leave, as they come.
+    /// The columns of `total`, of so many bytes each, that a lane has to do: its own, and parts that all leave, as they come.
     #[inline]
     pub fn columns(
         &self,
@@ -115,11 +108,10 @@ impl<'a> Context<'a> {
         lane: Lane,
         (total, bytes): (usize, usize),
     ) -> impl Iterator<Item = Range<usize>> {
-        let least = (LEAST_BYTES / bytes.max(1)).max(LEAST_COLUMNS);
-        let split = Split::new(lane.count, total, record.grain as usize, least);
+        let split = Split::new(lane.count, total, record.grain as usize, bytes);
         let parts = split.parts();
-        let taken = (parts > 0).then(|| self.untaken(record, lane, parts)).into_iter().flatten();
-        std::iter::once(split.own(lane.index)).chain(taken.map(move |i| split.part(i)))
+        let left = (parts > 0).then(|| self.untaken(record, lane, parts)).into_iter().flatten();
+        std::iter::once(split.own(lane.index)).chain(left.map(move |i| split.part(i)))
     }
 
     /// Waits for all workers, inside of a record: all of them must come here equally often.

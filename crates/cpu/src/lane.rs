@@ -1,10 +1,15 @@
 //! Which part of a record's work a worker does.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lanes leave one in so many of their columns to whoever comes first, in no more parts than this.
 const LEFT: usize = 4;
 const MOST_PARTS: usize = 8;
+/// A part has at least so many bytes of weights, which take some 8 µs with one activation row, and a multiple of as many columns
+/// as kernels read at eight places.
+const LEAST_BYTES: usize = 128 << 10;
+const WALK: usize = 128;
 
 /// Which worker runs, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,22 +41,21 @@ pub struct Split {
     lanes: usize,
     total: usize,
     grain: usize,
-    /// Columns of a share that belong to its lane.
-    own: usize,
     /// Columns of a part, and parts of a share.
     part: usize,
-    parts: usize,
+    per_share: usize,
 }
 
 impl Split {
-    /// Of `total` columns, cut at multiples of `grain`, into parts of no fewer than `least`.
-    pub fn new(lanes: usize, total: usize, grain: usize, least: usize) -> Self {
+    /// Of `total` columns of so many bytes each, cut at multiples of `grain`.
+    pub fn new(lanes: usize, total: usize, grain: usize, bytes: usize) -> Self {
         let grain = grain.max(1);
-        // What even the smallest share has.
+        // What every share has, but that the last column may come before its end.
         let len = total.div_ceil(grain) / lanes * grain;
-        let part = (len / (LEFT * MOST_PARTS)).max(least).max(1).next_multiple_of(grain);
-        let parts = len / LEFT / part;
-        Self { lanes, total, grain, own: len - parts * part, part, parts }
+        let least = LEAST_BYTES.div_ceil(bytes.max(1));
+        let part = len.div_ceil(LEFT * MOST_PARTS).max(least).next_multiple_of(WALK).next_multiple_of(grain);
+        let per_share = if lanes == 1 { 0 } else { len / LEFT / part };
+        Self { lanes, total, grain, part, per_share }
     }
 
     fn share(&self, lane: usize) -> Range<usize> {
@@ -61,20 +65,31 @@ impl Split {
     /// What belongs to a lane.
     pub fn own(&self, lane: usize) -> Range<usize> {
         let share = self.share(lane);
-        if self.parts == 0 { share } else { share.start..share.start + self.own }
+        let len = share.len().next_multiple_of(self.grain) - self.per_share * self.part;
+        share.start..share.end.min(share.start + len)
     }
 
-    /// The parts of all shares.
+    /// The parts that all lanes leave.
     pub fn parts(&self) -> usize {
-        self.lanes * self.parts
+        self.lanes * self.per_share
     }
 
     /// One of [`Self::parts`].
     pub fn part(&self, index: usize) -> Range<usize> {
-        let (share, part) = (self.share(index / self.parts), index % self.parts);
-        let from = share.start + self.own + part * self.part;
-        from..if part + 1 == self.parts { share.end } else { from + self.part }
+        let lane = index / self.per_share;
+        let from = self.own(lane).end + index % self.per_share * self.part;
+        from..self.share(lane).end.min(from + self.part)
     }
+}
+
+/// Those of `parts` parts that no worker has taken yet, as they come; `asked` counts how often lanes have asked for one. Every lane
+/// goes through them to the end, once in a step, and a step ends before the next begins.
+#[inline]
+pub fn untaken(asked: &AtomicU64, lanes: usize, parts: usize) -> impl Iterator<Item = usize> {
+    // Every lane asks once in vain, so that each step begins with a multiple of this.
+    let in_a_step = (parts + lanes) as u64;
+    let next = move || (asked.fetch_add(1, Ordering::Relaxed) % in_a_step) as usize;
+    std::iter::from_fn(move || Some(next()).filter(|&part| part < parts)).fuse()
 }
 
 #[cfg(test)]
@@ -103,9 +118,9 @@ mod tests {
     fn what_lanes_own_and_the_parts_they_leave_are_everything_once() {
         let mut with_parts = 0;
         for lanes in 1..6 {
-            for total in (0..3000).step_by(37) {
-                for (grain, least) in [(1, 1), (3, 10), (16, 128), (32, 128), (32, 200)] {
-                    let split = Split::new(lanes, total, grain, least);
+            for total in (0..9000).step_by(111) {
+                for (grain, bytes) in [(1, 5000), (3, 1100), (16, 1200), (32, 576), (256, 576)] {
+                    let split = Split::new(lanes, total, grain, bytes);
                     let own = (0..lanes).map(|lane| split.own(lane));
                     let mut all: Vec<_> = own.chain((0..split.parts()).map(|i| split.part(i))).collect();
                     all.retain(|columns| !columns.is_empty());
@@ -116,10 +131,31 @@ mod tests {
                         columns.end
                     });
                     assert_eq!(end, total);
+                    assert!(split.parts() <= MOST_PARTS * lanes && (lanes > 1 || split.parts() == 0));
                     with_parts += usize::from(split.parts() > 0);
                 }
             }
         }
         assert!(with_parts > 500);
+    }
+
+    #[test]
+    fn every_part_is_taken_once_in_every_step() {
+        for (lanes, parts) in [(1, 0), (1, 3), (2, 2), (2, 5), (3, 1), (5, 16)] {
+            let asked = AtomicU64::new(0);
+            for step in 0..7 {
+                let mut taken = vec![0; parts];
+                let mut all: Vec<_> = (0..lanes).map(|_| untaken(&asked, lanes, parts)).collect();
+                // Lanes ask by turns, some of them more often.
+                let mut turn = step;
+                while all.iter_mut().enumerate().any(|(lane, untaken)| {
+                    let times = 1 + (lane + turn) % 3;
+                    untaken.take(times).inspect(|&part| taken[part] += 1).count() == times
+                }) {
+                    turn += 1;
+                }
+                assert_eq!(taken, vec![1; parts], "{lanes} lanes, {parts} parts, step {step}");
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@ use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, W_IS_PA
 use akunu_plan::steps::KV_BLOCK;
 use akunu_plan::{q8, tiles};
 use std::ops::Range;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
 
 /// A bound program that may be replayed in the memory it was checked against.
 pub struct Ready {
@@ -30,8 +30,8 @@ pub struct Ready {
     pub(crate) rounds: bool,
     /// Records between barriers.
     pub(crate) phases: Vec<Range<usize>>,
-    /// By record: see `Context::take`.
-    pub(crate) taken: Vec<AtomicU32>,
+    /// By record: see `Context::untaken`.
+    pub(crate) asked: Vec<AtomicU64>,
 }
 
 impl Ready {
@@ -98,8 +98,8 @@ pub(crate) fn check(
         rounds |= record.flags & MAY_ROUND != 0;
         whole_texts |= own_keys || record.kind() == Some(OpKind::MeanRows);
     }
-    let taken = bound.records.iter().map(|_| AtomicU32::new(0)).collect();
-    Ok(Ready { phases, taken, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
+    let asked = bound.records.iter().map(|_| AtomicU64::new(0)).collect();
+    Ok(Ready { phases, asked, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
 }
 
 /// Operands a result may take the place of: they are read value by value before it is written.
@@ -247,7 +247,8 @@ impl Checker<'_> {
         let p = record.params::<MatMulParams>();
         let (n, k) = (self.positive("n", p.n)?, self.positive("k", p.k)?);
         let grain = record.grain as usize;
-        if grain == 0 || record.flags & Y_FORM != 0 && !grain.is_multiple_of(q8::BLOCK.max(tiles::VALUES)) {
+        let whole = |flags: u32, unit: usize| record.flags & flags == 0 || grain.is_multiple_of(unit);
+        if grain == 0 || !whole(Y_FORM, q8::BLOCK.max(tiles::VALUES)) || !whole(W_IS_PACKED, packed::ROWS) {
             return Err(format!("cannot be split every {grain} columns"));
         }
         self.activation(at::matmul::X, k)?;

@@ -28,7 +28,8 @@ use std::sync::LazyLock;
 ///
 /// # Safety
 /// The context was made for records checked against its memory, this record among them; the
-/// machine has the row's level; and every lane of the record's kernel runs before what depends on it.
+/// machine has the row's level; and every lane of the record's kernel runs once in a step, before what depends on it and before the
+/// next step.
 pub type Kernel = unsafe fn(&Record, &Context<'_>, Lane);
 
 /// One row of the kernel table.

@@ -116,6 +116,44 @@ fn products_and_epilogues_agree_with_their_definition() {
     failures.report();
 }
 
+/// Wide enough for workers to leave parts to each other, which must not be added to the residual twice.
+#[test]
+fn wide_products_add_to_their_residual_once() {
+    use slots::matmul::*;
+    let (rows, k, n) = (3, 672, 4160);
+    let mut failures = Failures::default();
+    let mut noise = Noise::new(34);
+    let mut rig = Rig::new(rows, 0);
+    let w = rig.matrix(&mut noise, DType::Q4_0, n, k);
+    let (x, y) = (rig.buffer(Per::Row, k, Store::Q8), rig.f32(n));
+    let mut args = [Arg::None; 5];
+    (args[X], args[Y], args[W], args[RESIDUAL]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg, Arg::Buffer(y));
+    let params = MatMulParams {
+        n: n as u32,
+        k: k as u32,
+        dtype: DType::Q4_0.index().into(),
+        row_bytes: w.row_bytes,
+        side_bytes: w.side_bytes,
+        activation: Activation::None as u32,
+        scale: 1.0,
+        soft_cap: 0.0,
+    };
+    rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(params));
+    let (vx, vr) = (noise.values(rows * k), noise.values(rows * n));
+    for cpu in &mut backends() {
+        let mut running = rig.start(cpu);
+        let vx = running.fill(x, &vx);
+        running.set(y, &vr);
+        running.run(cpu);
+        for row in 0..rows {
+            let dots: Vec<_> = (0..n).map(|i| dot(&vx[row * k..][..k], &w.values[i * k..][..k])).collect();
+            let want: Vec<f32> = (0..n).map(|i| (dots[i].0 + f64::from(vr[row * n + i])) as f32).collect();
+            failures.compare("wide", cpu, &running.row(y, row), &want, |i| 5e-6 + 2e-6 * dots[i].1 as f32);
+        }
+    }
+    failures.report();
+}
+
 /// What kernels keep of a packed row has room for so many values.
 #[test]
 fn rows_that_are_too_long_stay_as_they_are() {
