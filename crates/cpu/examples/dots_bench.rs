@@ -24,7 +24,8 @@ const RUNS: [(usize, usize, usize); 5] =
     [(1, 1, 24 << 20), (1, 2, 24 << 20), (1, 1, MEMORY), (1, 2, MEMORY), (8, 2, MEMORY)];
 /// Weight rows that fit in the second-level cache, and activation rows with them, on one thread.
 const CACHED: usize = 256;
-const ROWS: [usize; 6] = [2, 4, 8, 16, 32, 64];
+const ROWS: [usize; 6] = [2, 4, 8, 16, 32, MOST];
+const MOST: usize = 64;
 /// What one thread reads between two looks at the clock.
 const PIECE: usize = 6 << 20;
 /// How long to look for the best pass.
@@ -57,8 +58,8 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
     let stride = K / f.block * f.bytes;
     let side = K / f.block * f.side_bytes;
     let row_bytes = stride + 2 * side;
-    let x = activations(row.act, 64);
-    let x_stride = x.len() / 64;
+    let x = activations(row.act, MOST);
+    let x_stride = x.len() / MOST;
     let tile = |rows: usize, (n, cols): (usize, usize), total: usize, out: &mut [f32]| {
         // All weights, then all scales, then all biases.
         let d = Dots {
@@ -76,7 +77,7 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
             out_stride: cols,
             dtype: f.dtype.index(),
         };
-        // SAFETY: the weights of `total` rows, the activations of 64, and room for the tile.
+        // SAFETY: the weights of `total` rows, the activations of `MOST`, and room for the tile.
         unsafe { (row.run)(&d) };
     };
     let runs = RUNS.map(|(rows, threads, bytes)| {

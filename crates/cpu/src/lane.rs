@@ -1,5 +1,7 @@
 //! Which part of a record's work a worker does.
 
+use crate::kernels::matmul::dots::PLACES;
+use crate::packed::ROWS;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +11,7 @@ const MOST_PARTS: usize = 8;
 /// A part has at least so many bytes of weights, which take some 8 µs with one activation row, and a multiple of as many columns
 /// as kernels read at eight places.
 const LEAST_BYTES: usize = 128 << 10;
-const WALK: usize = 128;
+const WALK: usize = PLACES * ROWS;
 
 /// Which worker runs, of how many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,12 +149,13 @@ mod tests {
                 let mut taken = vec![0; parts];
                 let mut all: Vec<_> = (0..lanes).map(|_| untaken(&asked, lanes, parts)).collect();
                 // Lanes ask by turns, some of them more often.
-                let mut turn = step;
-                while all.iter_mut().enumerate().any(|(lane, untaken)| {
-                    let times = 1 + (lane + turn) % 3;
-                    untaken.take(times).inspect(|&part| taken[part] += 1).count() == times
-                }) {
-                    turn += 1;
+                let mut busy = true;
+                while busy {
+                    busy = false;
+                    for (lane, untaken) in all.iter_mut().enumerate() {
+                        let times = 1 + (lane + step) % 3;
+                        busy |= untaken.take(times).inspect(|&part| taken[part] += 1).count() == times;
+                    }
                 }
                 assert_eq!(taken, vec![1; parts], "{lanes} lanes, {parts} parts, step {step}");
             }

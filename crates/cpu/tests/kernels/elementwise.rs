@@ -26,8 +26,8 @@ fn embedding_decodes_every_writable_format_and_clamps_tokens() {
                 vocab: vocab as u32,
                 dtype: dtype.index().into(),
                 scale,
-                row_bytes: table.row_bytes,
-                side_bytes: table.side_bytes,
+                row_bytes: table.product.row_bytes,
+                side_bytes: table.product.side_bytes,
                 index: index as u32,
             };
             rig.op(OpKind::Embed, Per::Row, &[table.arg, Arg::Buffer(y)], Params::Embed(params));

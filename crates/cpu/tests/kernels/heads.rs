@@ -232,16 +232,7 @@ fn products_finish_their_heads() {
             rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 5 }];
             (rig.layout.sequences, rig.layout.table_blocks) = (TABLES.len(), TABLES[0].len());
             let w = rig.matrix(&mut noise, DType::BF16, n, k);
-            let product = MatMulParams {
-                n: n as u32,
-                k: k as u32,
-                dtype: DType::BF16.index().into(),
-                row_bytes: w.row_bytes,
-                side_bytes: w.side_bytes,
-                activation: 0,
-                scale: 1.0,
-                soft_cap: 0.0,
-            };
+            let product = w.product;
             let head = HeadParams { heads: heads as u32, head_dim: d as u32, pairs: pairs as u32, style, eps: 1e-6 };
             let (x, y, angles) = (rig.buffer(Per::Row, k, Store::Bf16), rig.f32(n), rig.f32((2 * pairs).max(1)));
             let (bias, weight) = (noise.values(n), noise.values(d));

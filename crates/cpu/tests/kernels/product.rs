@@ -65,16 +65,7 @@ fn products_and_epilogues_agree_with_their_definition() {
                 if let Some(residual) = residual {
                     args[RESIDUAL] = Arg::Buffer(residual);
                 }
-                let params = MatMulParams {
-                    n: n as u32,
-                    k: k as u32,
-                    dtype: dtype.index().into(),
-                    row_bytes: w.row_bytes,
-                    side_bytes: w.side_bytes,
-                    activation: kind as u32,
-                    scale,
-                    soft_cap: cap,
-                };
+                let params = MatMulParams { activation: kind as u32, scale, soft_cap: cap, ..w.product };
                 rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(params));
                 let (vx, vr) = (noise.values(rows * k), noise.values(rows * n));
                 for cpu in for_form(one_per_level(&mut backends, &mut noise), form) {
@@ -128,17 +119,7 @@ fn wide_products_add_to_their_residual_once() {
     let (x, y) = (rig.buffer(Per::Row, k, Store::Q8), rig.f32(n));
     let mut args = [Arg::None; 5];
     (args[X], args[Y], args[W], args[RESIDUAL]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg, Arg::Buffer(y));
-    let params = MatMulParams {
-        n: n as u32,
-        k: k as u32,
-        dtype: DType::Q4_0.index().into(),
-        row_bytes: w.row_bytes,
-        side_bytes: w.side_bytes,
-        activation: Activation::None as u32,
-        scale: 1.0,
-        soft_cap: 0.0,
-    };
-    rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(params));
+    rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(w.product));
     let (vx, vr) = (noise.values(rows * k), noise.values(rows * n));
     for cpu in &mut backends() {
         let mut running = rig.start(cpu);
@@ -164,17 +145,7 @@ fn rows_that_are_too_long_stay_as_they_are() {
             let mut rig = Rig::new(1, 0);
             let w = rig.matrix(&mut noise, DType::Q4_0, 16, k);
             let (x, y) = (rig.buffer(Per::Row, k, Store::Q8), rig.f32(16));
-            let params = MatMulParams {
-                n: 16,
-                k: k as u32,
-                dtype: DType::Q4_0.index().into(),
-                row_bytes: w.row_bytes,
-                side_bytes: w.side_bytes,
-                activation: 0,
-                scale: 1.0,
-                soft_cap: 0.0,
-            };
-            rig.op(OpKind::MatMul, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), w.arg], Params::MatMul(params));
+            rig.op(OpKind::MatMul, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), w.arg], Params::MatMul(w.product));
             let bound = cpu.bind(&rig.program).expect("a kernel for either");
             let packed = bound.records[0].flags & W_IS_PACKED != 0;
             let packs = [1, 3].contains(&cpu.threads());
@@ -194,19 +165,9 @@ fn long_rows_are_summed_in_parts() {
         let mut rig = Rig::new(rows, 0);
         let w = rig.matrix(&mut noise, dtype, n, k);
         let (x, y) = (rig.buffer(Per::Row, k, Store::Bf16), rig.f32(n));
-        let params = MatMulParams {
-            n: n as u32,
-            k: k as u32,
-            dtype: dtype.index().into(),
-            row_bytes: w.row_bytes,
-            side_bytes: w.side_bytes,
-            activation: 0,
-            scale: 1.0,
-            soft_cap: 0.0,
-        };
         let mut args = [Arg::None; 5];
         (args[X], args[Y], args[W]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg);
-        rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(params));
+        rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(w.product));
         let vx = noise.values(rows * k);
         for cpu in for_form(one_per_level(&mut backends, &mut noise), Store::Bf16) {
             let mut running = rig.start(cpu);
@@ -244,16 +205,7 @@ fn gated_products_reach_every_form() {
             let y = rig.buffer(Per::Row, n, store);
             let mut args = [Arg::None; 4];
             (args[X], args[Y], args[W], args[U]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg, u.arg);
-            let params = MatMulParams {
-                n: n as u32,
-                k: k as u32,
-                dtype: dtype.index().into(),
-                row_bytes: w.row_bytes,
-                side_bytes: w.side_bytes,
-                activation: kind as u32,
-                scale: 1.0,
-                soft_cap: 0.0,
-            };
+            let params = MatMulParams { activation: kind as u32, ..w.product };
             rig.op(OpKind::MatMulGated, Per::Row, &args, Params::MatMul(params));
             let vx = noise.values(rows * k);
             for cpu in for_form(one_per_level(&mut backends, &mut noise), form) {

@@ -4,7 +4,7 @@
 
 use akunu_cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready};
 use akunu_dtype::{DType, Planes, PlanesMut};
-use akunu_plan::op::{MAX_SLOTS, OpKind, Params, Per};
+use akunu_plan::op::{Activation, MAX_SLOTS, MatMulParams, OpKind, Params, Per};
 use akunu_plan::program::*;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{RowVars, StepLayout};
@@ -56,8 +56,8 @@ pub struct Rig {
 /// One weight matrix and what it means: `[rows][cols]`.
 pub struct Matrix {
     pub arg: Arg,
-    pub row_bytes: u32,
-    pub side_bytes: u32,
+    /// Of a product with it and nothing else.
+    pub product: MatMulParams,
     pub values: Vec<f32>,
 }
 
@@ -128,7 +128,17 @@ impl Rig {
         let [data, scales, biases] = [place(&planes[0]), place(&planes[1]), place(&planes[2])];
         self.program.weights.push(Weight { name: "weight".into(), dtype, rows, cols, data, scales, biases });
         let arg = Arg::Weight(WeightId(self.program.weights.len() as u32 - 1));
-        Matrix { arg, row_bytes: row_bytes as u32, side_bytes: side_bytes as u32, values }
+        let product = MatMulParams {
+            n: rows as u32,
+            k: cols as u32,
+            dtype: dtype.index().into(),
+            row_bytes: row_bytes as u32,
+            side_bytes: side_bytes as u32,
+            activation: Activation::None as u32,
+            scale: 1.0,
+            soft_cap: 0.0,
+        };
+        Matrix { arg, product, values }
     }
 
     pub fn op(&mut self, kind: OpKind, per: Per, args: &[Arg], params: Params) {

@@ -23,18 +23,8 @@ impl Choice {
         let (zero, given, logits) = (buffer(1), buffer(n), buffer(n));
         let [maxima, drawn] = [buffer(n.div_ceil(MAXIMA_SLICE)), buffer(1)].map(Arg::Buffer);
         let logits = Arg::Buffer(logits);
-        let params = MatMulParams {
-            n: n as u32,
-            k: 1,
-            dtype: DType::F32.index().into(),
-            row_bytes: w.row_bytes,
-            side_bytes: 0,
-            activation: 0,
-            scale: 1.0,
-            soft_cap: 0.0,
-        };
         let args = [Arg::Buffer(zero), logits, w.arg, Arg::None, Arg::Buffer(given), maxima];
-        rig.op(OpKind::MatMul, Per::Output, &args, Params::MatMul(params));
+        rig.op(OpKind::MatMul, Per::Output, &args, Params::MatMul(w.product));
         let params = Params::Token(TokenParams { n: n as u32 });
         if draws {
             rig.op(OpKind::Sample, Per::Output, &[logits, drawn], params);

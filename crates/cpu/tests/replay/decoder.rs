@@ -46,26 +46,13 @@ impl Builder {
         y
     }
 
-    fn params(m: &Matrix, n: usize, k: usize) -> MatMulParams {
-        MatMulParams {
-            n: n as u32,
-            k: k as u32,
-            dtype: DType::Q4_0.index().into(),
-            row_bytes: m.row_bytes,
-            side_bytes: m.side_bytes,
-            activation: Activation::None as u32,
-            scale: 0.2,
-            soft_cap: 0.0,
-        }
-    }
-
     fn project(&mut self, per: Per, x: BufferId, k: usize, n: usize, residual: Option<BufferId>) -> BufferId {
         use slots::matmul::{RESIDUAL, W, X, Y};
         let w = self.rig.matrix(&mut self.noise, DType::Q4_0, n, k);
         let y = residual.unwrap_or_else(|| self.rig.buffer(per, n, Store::F32));
         let residual = residual.map_or(Arg::None, Arg::Buffer);
         let args = args(&[(X, Arg::Buffer(x)), (Y, Arg::Buffer(y)), (W, w.arg), (RESIDUAL, residual)]);
-        self.rig.op(OpKind::MatMul, per, &args, Params::MatMul(Self::params(&w, n, k)));
+        self.rig.op(OpKind::MatMul, per, &args, Params::MatMul(MatMulParams { scale: 0.2, ..w.product }));
         y
     }
 
@@ -107,7 +94,7 @@ impl Builder {
         let w = self.rig.matrix(&mut self.noise, DType::Q4_0, FFN, DIM);
         let u = self.rig.matrix(&mut self.noise, DType::Q4_0, FFN, DIM);
         let y = self.rig.buffer(Per::Row, FFN, Store::Q8);
-        let params = MatMulParams { activation: Activation::Silu as u32, ..Self::params(&w, FFN, DIM) };
+        let params = MatMulParams { activation: Activation::Silu as u32, scale: 0.2, ..w.product };
         let args = args(&[(X, Arg::Buffer(x)), (Y, Arg::Buffer(y)), (W, w.arg), (U, u.arg)]);
         self.rig.op(OpKind::MatMulGated, Per::Row, &args, Params::MatMul(params));
         self.project(Per::Row, y, FFN, DIM, Some(hidden));
@@ -127,8 +114,8 @@ impl Decoder {
             vocab: VOCAB as u32,
             dtype: DType::Q8_0.index().into(),
             scale: 1.0,
-            row_bytes: table.row_bytes,
-            side_bytes: table.side_bytes,
+            row_bytes: table.product.row_bytes,
+            side_bytes: table.product.side_bytes,
             index: Index::Token as u32,
         };
         b.rig.op(OpKind::Embed, Per::Row, &[table.arg, Arg::Buffer(hidden)], Params::Embed(params));
