@@ -61,6 +61,8 @@ impl Tiles {
     /// Adds to a block of sums the products of 32 rows and 32 columns over `steps` steps. `between` is other work, done after
     /// each step; the matrix unit does not wait for it.
     ///
+    /// Operands come from the second-level cache and do not go through the first, where they would only drive each other out.
+    ///
     /// # Safety
     /// `left` and `right` are tiles of bf16, `steps` of them in a row; the second ones begin `left_next` and `right_next`
     /// bytes on. `sums` has 32 rows of 32 f32, `stride` bytes apart; where `first`, they are not read. `between` uses none of
@@ -94,11 +96,11 @@ impl Tiles {
                 let at = step * TILE_BYTES;
                 asm!(
                     apart!(
-                        "tileloadd tmm4, [{a} + {line}*1]",
-                        "tileloadd tmm6, [{b} + {line}*1]",
-                        "tileloadd tmm7, [{b2} + {line}*1]",
+                        "tileloaddt1 tmm4, [{a} + {line}*1]",
+                        "tileloaddt1 tmm6, [{b} + {line}*1]",
+                        "tileloaddt1 tmm7, [{b2} + {line}*1]",
                         "tdpbf16ps tmm0, tmm4, tmm6",
-                        "tileloadd tmm5, [{a2} + {line}*1]",
+                        "tileloaddt1 tmm5, [{a2} + {line}*1]",
                         "tdpbf16ps tmm1, tmm4, tmm7",
                         "tdpbf16ps tmm2, tmm5, tmm6",
                     ),
