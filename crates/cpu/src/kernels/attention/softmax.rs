@@ -2,7 +2,7 @@
 
 use crate::simd::Avx512;
 use crate::simd::math::soft_cap;
-use crate::simd::tiles::{Mix, SIDE, Scores, TILE_BYTES, Tiles};
+use crate::simd::tiles::{Mix, SIDE, Scores, TILE_BYTES, Tiles, exp2};
 use akunu_plan::steps::KV_BLOCK;
 use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;
@@ -195,19 +195,4 @@ fn weight_pairs(even: __m512, odd: __m512) -> __m512i {
     let [even, odd] = [even, odd].map(|v| _mm512_add_epi32(_mm512_castps_si512(v), half));
     // even | odd & mask
     _mm512_ternarylogic_epi32::<0xf8>(_mm512_srli_epi32::<16>(even), odd, _mm512_set1_epi32(0xffff_0000_u32 as i32))
-}
-
-/// `2^x` to 9e-5 of it, a twentieth of what rounding to bf16 does; at least the smallest normal number, since smaller ones
-/// take a hundred times as long to make.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-fn exp2(x: __m512) -> __m512 {
-    let x = _mm512_max_ps(x, _mm512_set1_ps(-126.0));
-    // What `x` is above the next whole number below; the whole number is `scalef`'s.
-    let f = _mm512_reduce_ps::<0x09>(x);
-    let mut p = _mm512_set1_ps(0.077_067_04);
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.227_645));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.695_116_8));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0));
-    _mm512_scalef_ps(p, x)
 }

@@ -8,6 +8,7 @@
 //! row passes by, 32 at a time. Sums stay in tiles to their end, because reading and writing them costs more than keeping
 //! operands in the first-level cache saves; meanwhile the 32 rows before are finished.
 
+mod gate;
 mod product;
 mod strip;
 

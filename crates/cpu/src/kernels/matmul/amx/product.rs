@@ -1,5 +1,6 @@
 //! The product around the tiles: columns taken by workers, and the epilogue.
 
+use super::gate::Gate;
 use super::{SPAN, STRIP, Strip};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::gate;
@@ -8,11 +9,11 @@ use crate::kernels::kv_cache::{Stored, product::Heads};
 use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::product::{Weights, finish};
 use crate::lane::Lane;
-use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, Tiles};
+use crate::simd::tiles::{Block, Products, SIDE, STEP, TILE_BYTES, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_row};
 use akunu_plan::op::{MatMulHeadsParams, MatMulParams, slots};
-use akunu_plan::record::{Record, Y_FORM};
-use akunu_plan::tiles::{HEADS, PAIR};
+use akunu_plan::record::{Record, Y_FORM, Y_IS_BF16};
+use akunu_plan::tiles::{HEADS, PAIR, offset};
 
 /// Columns in flight, of all weight operands together: whole heads.
 const GROUP: usize = HEADS;
@@ -22,6 +23,8 @@ const ROWS: usize = 512;
 const SUMS: usize = GROUP + SIDE;
 /// Rows from one that is finished to one that is asked of memory.
 const AHEAD: usize = 4;
+/// Steps of 32 activation rows that stay near while every column of the group passes by, where there are more.
+const NEAR_STEPS: usize = 8;
 /// Shares each worker takes of a record, where it has columns enough.
 const SHARES: usize = 4;
 
@@ -73,12 +76,20 @@ pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
     use slots::gated::{U, W, Y};
     let p = record.params::<MatMulParams>();
     let converts = record.flags & Y_FORM != 0;
+    let rounds = if record.flags & Y_IS_BF16 != 0 { Gate::of(p.activation) } else { None };
     let weights = [Weights::of(record, context, W, 0), Weights::of(record, context, U, 2)];
     // SAFETY: as in `matmul`.
     unsafe {
         let s = Avx512::assume();
         run(record, context, lane, STRIP, weights, |m, n, cols, [x, u]| {
-            if converts {
+            if let Some(gate) = rounds
+                && cols.is_multiple_of(STEP)
+            {
+                let y = context.operand(record, Y);
+                for at in (0..cols).step_by(STEP) {
+                    gate.round32(x.add(at), u.add(at), y.add(offset(m, n + at, p.n as usize)));
+                }
+            } else if converts {
                 gate(s, p.activation, x, u, x, cols);
                 write_part(s, record, context, (Y, m), (p.n as usize, n, cols), x);
             } else {
@@ -140,6 +151,7 @@ unsafe fn run<const N: usize>(
     // tiles for whole pairs of rows.
     unsafe {
         let tiles = Tiles::configure();
+        let mut products = Products::new(&tiles, SUMS * 4);
         let width = k.min(SPAN).next_multiple_of(STEP);
         let strip = |operand: usize, n: usize| {
             (&raw mut (*scratch).strips).cast::<u8>().add((operand * (GROUP / N) + n) * width * 2)
@@ -159,6 +171,8 @@ unsafe fn run<const N: usize>(
                         }
                     }
                     let steps = span.div_ceil(STEP);
+                    let near = steps > 4 * NEAR_STEPS && N * cols > 2 * STRIP;
+                    let part_steps = if near { NEAR_STEPS } else { steps };
                     let parts = N * cols.div_ceil(STRIP) * steps;
                     let mut done = 0..0;
                     let finish_row = |m: usize| {
@@ -177,18 +191,31 @@ unsafe fn run<const N: usize>(
                             }
                         };
                         let acts = acts.add(((m0 + m) / SIDE * depth + from / STEP) * TILE_BYTES);
-                        for operand in 0..N {
-                            for n in (0..cols).step_by(STRIP) {
-                                let left = (acts, depth * TILE_BYTES);
-                                let right = (strip(operand, n).cast_const(), steps * TILE_BYTES);
-                                let to = (sums(m).add(operand * (GROUP / N) + n), SUMS * 4);
-                                tiles.multiply(left, right, to, steps, from == 0, &mut between);
+                        for part in (0..steps).step_by(part_steps) {
+                            for operand in 0..N {
+                                for n in (0..cols).step_by(STRIP) {
+                                    let left = acts.add(part * TILE_BYTES);
+                                    let right = strip(operand, n).cast_const().add(part * TILE_BYTES);
+                                    let block = Block {
+                                        left: [left, left.add(depth * TILE_BYTES)],
+                                        right: [right, right.add(steps * TILE_BYTES)],
+                                        sums: sums(m).add(operand * (GROUP / N) + n),
+                                        steps: part_steps.min(steps - part),
+                                        first: from + part == 0,
+                                    };
+                                    if near {
+                                        products.add::<true>(&block, &mut between);
+                                    } else {
+                                        products.add::<false>(&block, &mut between);
+                                    }
+                                }
                             }
                         }
                         if from + span == k {
                             done = m..rows.min(m + PAIR);
                         }
                     }
+                    products.store();
                     done.for_each(finish_row);
                 }
             }
