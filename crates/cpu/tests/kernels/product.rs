@@ -154,14 +154,21 @@ fn rows_that_are_too_long_stay_as_they_are() {
     }
 }
 
-/// Weight rows longer than what tiles are unpacked for at a time, and more activation rows.
+/// Weight rows longer than what tiles are unpacked for at a time, and more activation rows; columns enough for activations to
+/// stay near.
 #[test]
 fn long_rows_are_summed_in_parts() {
     use slots::matmul::*;
     let mut failures = Failures::default();
     let mut noise = Noise::new(32);
     let mut backends = backends();
-    for (dtype, rows, k, n) in [(DType::F16, 545, 4100, 40), (DType::Q4_0, 520, 8224, 9)] {
+    let cases = [
+        (DType::F16, 545, 4100, 40),
+        (DType::Q4_0, 520, 8224, 9),
+        (DType::Q4_0, 70, 1120, 840),
+        (DType::Q8_0, 40, 4160, 840),
+    ];
+    for (dtype, rows, k, n) in cases {
         let mut rig = Rig::new(rows, 0);
         let w = rig.matrix(&mut noise, dtype, n, k);
         let (x, y) = (rig.buffer(Per::Row, k, Store::Bf16), rig.f32(n));
