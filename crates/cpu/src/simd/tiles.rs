@@ -230,7 +230,8 @@ impl Scores {
     /// How often other work is done for every 32 values.
     pub const PARTS: usize = 11;
 
-    /// Heads of `steps` times 32 values. `between` is other work, which the matrix unit does not wait for.
+    /// Heads of `steps` times 32 values. `between` is other work, which the matrix unit does not wait for. Queries, keys and
+    /// values do not go through the first-level cache: scores, weights and results stay there.
     ///
     /// # Safety
     /// Tiles and rows are there, and `between` uses none of them. The machine has AMX.
@@ -254,25 +255,25 @@ impl Scores {
                 options(nostack, readonly, preserves_flags),
             );
             for _ in 0..steps {
-                tiles!("tileloadd tmm4, [{q} + {line}*1]", "tileloadd tmm6, [{k} + {line}*1]"; q = q, k = k);
+                tiles!("tileloaddt1 tmm4, [{q} + {line}*1]", "tileloaddt1 tmm6, [{k} + {line}*1]"; q = q, k = k);
                 between();
-                tiles!("tileloadd tmm7, [{k} + {line}*1]", "tdpbf16ps tmm0, tmm6, tmm4"; k = of(k, 1));
+                tiles!("tileloaddt1 tmm7, [{k} + {line}*1]", "tdpbf16ps tmm0, tmm6, tmm4"; k = of(k, 1));
                 between();
-                tiles!("tileloadd tmm5, [{q} + {line}*1]", "tdpbf16ps tmm1, tmm7, tmm4"; q = q_rest);
+                tiles!("tileloaddt1 tmm5, [{q} + {line}*1]", "tdpbf16ps tmm1, tmm7, tmm4"; q = q_rest);
                 between();
-                tiles!("tdpbf16ps tmm0, tmm6, tmm5", "tileloadd tmm6, [{k} + {line}*1]"; k = of(k, 2));
+                tiles!("tdpbf16ps tmm0, tmm6, tmm5", "tileloaddt1 tmm6, [{k} + {line}*1]"; k = of(k, 2));
                 between();
-                tiles!("tdpbf16ps tmm1, tmm7, tmm5", "tileloadd tmm7, [{k} + {line}*1]"; k = of(k, 3));
+                tiles!("tdpbf16ps tmm1, tmm7, tmm5", "tileloaddt1 tmm7, [{k} + {line}*1]"; k = of(k, 3));
                 between();
                 tiles!("tdpbf16ps tmm2, tmm6, tmm4", "tdpbf16ps tmm3, tmm7, tmm4");
                 between();
-                tiles!("tdpbf16ps tmm2, tmm6, tmm5", "tileloadd tmm6, [{k} + {line}*1]"; k = k_rest);
+                tiles!("tdpbf16ps tmm2, tmm6, tmm5", "tileloaddt1 tmm6, [{k} + {line}*1]"; k = k_rest);
                 between();
-                tiles!("tdpbf16ps tmm3, tmm7, tmm5", "tileloadd tmm7, [{k} + {line}*1]"; k = of(k_rest, 1));
+                tiles!("tdpbf16ps tmm3, tmm7, tmm5", "tileloaddt1 tmm7, [{k} + {line}*1]"; k = of(k_rest, 1));
                 between();
-                tiles!("tdpbf16ps tmm0, tmm6, tmm4", "tileloadd tmm6, [{k} + {line}*1]"; k = of(k_rest, 2));
+                tiles!("tdpbf16ps tmm0, tmm6, tmm4", "tileloaddt1 tmm6, [{k} + {line}*1]"; k = of(k_rest, 2));
                 between();
-                tiles!("tdpbf16ps tmm1, tmm7, tmm4", "tileloadd tmm7, [{k} + {line}*1]"; k = of(k_rest, 3));
+                tiles!("tdpbf16ps tmm1, tmm7, tmm4", "tileloaddt1 tmm7, [{k} + {line}*1]"; k = of(k_rest, 3));
                 between();
                 tiles!("tdpbf16ps tmm2, tmm6, tmm4", "tdpbf16ps tmm3, tmm7, tmm4");
                 between();
@@ -310,15 +311,15 @@ impl Mix {
         unsafe {
             tiles!("tileloadd tmm4, [{w} + {line}*1]", "tileloadd tmm5, [{w} + {line}*1 + 1024]"; w = self.weights);
             for _ in 0..steps {
-                tiles!("tileloadd tmm0, [{y} + {line}*1]", "tileloadd tmm6, [{v} + {line}*1]"; y = y, v = v);
+                tiles!("tileloadd tmm0, [{y} + {line}*1]", "tileloaddt1 tmm6, [{v} + {line}*1]"; y = y, v = v);
                 between();
                 tiles!("tdpbf16ps tmm0, tmm6, tmm4", "tileloadd tmm1, [{y} + {line}*1 + 1024]"; y = y);
                 between();
-                tiles!("tileloadd tmm7, [{v} + {line}*1 + 2048]", "tdpbf16ps tmm1, tmm7, tmm4"; v = v);
+                tiles!("tileloaddt1 tmm7, [{v} + {line}*1 + 2048]", "tdpbf16ps tmm1, tmm7, tmm4"; v = v);
                 between();
-                tiles!("tileloadd tmm6, [{v} + {line}*1 + 1024]", "tdpbf16ps tmm0, tmm6, tmm5"; v = v);
+                tiles!("tileloaddt1 tmm6, [{v} + {line}*1 + 1024]", "tdpbf16ps tmm0, tmm6, tmm5"; v = v);
                 between();
-                tiles!("tileloadd tmm7, [{v} + {line}*1 + 3072]", "tdpbf16ps tmm1, tmm7, tmm5"; v = v);
+                tiles!("tileloaddt1 tmm7, [{v} + {line}*1 + 3072]", "tdpbf16ps tmm1, tmm7, tmm5"; v = v);
                 between();
                 tiles!("tilestored [{y} + {line}*1], tmm0", "tilestored [{y} + {line}*1 + 1024], tmm1"; y = y);
                 y = y.wrapping_byte_add(2 * TILE_BYTES);
