@@ -5,8 +5,8 @@
 //! for every 32 values.
 //!
 //! A worker takes columns in groups. It unpacks the weights of a group into its second-level cache, and every activation
-//! row passes by, 32 at a time. Sums stay in tiles to their end, because reading and writing them costs more than keeping
-//! operands in the first-level cache saves; meanwhile the 32 rows before are finished.
+//! row passes by, 32 at a time; meanwhile the 32 rows before are finished. Sums stay in tiles to their end where rows are short.
+//! Of longer ones, 256 values at a time stay in the first-level cache for all of a group's columns.
 
 mod gate;
 mod product;
