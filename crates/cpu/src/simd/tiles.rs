@@ -91,8 +91,8 @@ macro_rules! step {
     };
 }
 
-/// Brings a block's sums into tiles. Where others are held there, they leave one by one during the block's first step, and it is
-/// true that it was done.
+/// Brings a block's sums into tiles. Where others are held there, they leave one by one during the block's first step: then it is
+/// done, and the result is true.
 macro_rules! begin {
     ($left:literal, $this:expr, $block:expr) => {{
         let (to, stride) = ($block.sums, $this.stride);
