@@ -76,11 +76,18 @@ pub unsafe fn packed<P: Packed>(s: &Strip<'_>) {
 unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
     let base = 256.0;
     let excess = _mm512_set1_ps(base + f32::from(P::BIAS));
-    let offset = |h: usize| {
-        let offset = if P::OFFSETS { w.offset[h] } else { _mm512_setzero_ps() };
-        _mm512_fnmadd_ps(w.scale[h], excess, offset)
+    // What is no number becomes one of a kind that stays so when it is rounded.
+    let settled = |v| {
+        const NUMBERS_STAY: i32 = 0x1111_1133;
+        _mm512_fixupimm_ps::<0>(v, v, _mm512_set1_epi32(NUMBERS_STAY))
     };
-    let (last, offsets) = if P::WIDE { (0, [offset(0); 2]) } else { (1, [offset(0), offset(1)]) };
+    let scale = |h: usize| settled(w.scale[h]);
+    let offset = |h: usize| {
+        let offset = if P::OFFSETS { settled(w.offset[h]) } else { _mm512_setzero_ps() };
+        _mm512_fnmadd_ps(scale(h), excess, offset)
+    };
+    let (last, scales, offsets) =
+        if P::WIDE { (0, [scale(0); 2], [offset(0); 2]) } else { (1, [scale(0), scale(1)], [offset(0), offset(1)]) };
     let (digits, base) = (_mm512_set1_epi32(0xff << 15), _mm512_castps_si512(_mm512_set1_ps(base)));
     let half = _mm512_set1_epi32(1 << 15);
     for (i, q) in w.q.into_iter().enumerate() {
@@ -88,7 +95,7 @@ unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
         let value = |q| {
             const AND_OR: i32 = 0xea;
             let q = _mm512_castsi512_ps(_mm512_ternarylogic_epi32::<AND_OR>(q, digits, base));
-            _mm512_add_epi32(_mm512_castps_si512(_mm512_fmadd_ps(q, w.scale[of], offsets[of])), half)
+            _mm512_add_epi32(_mm512_castps_si512(_mm512_fmadd_ps(q, scales[of], offsets[of])), half)
         };
         let pairs = |even, odd| _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(even), odd);
         let first = pairs(value(_mm512_slli_epi32::<15>(q)), value(_mm512_slli_epi32::<7>(q)));
@@ -242,3 +249,56 @@ unsafe fn halves(s: &Strip<'_>, n: usize, at: usize) -> __m512i {
 }
 
 const _: () = assert!(SPAN.is_multiple_of(PAIR));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::matmul::avx512::{Q4_0, Q4_1, Q4K, Q5K, Q6K, Q8_0};
+
+    fn unpacked<P: Packed>(bytes: u8) -> Vec<u16> {
+        let w = vec![bytes; SIDE * P::BYTES];
+        let mut out = vec![[0_u64; 128]; P::BLOCKS + 1];
+        let to = out.as_mut_ptr().cast::<u8>();
+        let of = Dots {
+            w: w.as_ptr(),
+            w_scales: std::ptr::null(),
+            w_biases: std::ptr::null(),
+            w_stride: P::BYTES,
+            w_side_stride: 0,
+            x: std::ptr::null(),
+            x_stride: 0,
+            rows: 0,
+            cols: SIDE,
+            k: STEP * P::BLOCKS,
+            out: std::ptr::null_mut(),
+            out_stride: 0,
+            dtype: 0,
+        };
+        // SAFETY: 16 rows of the format's blocks, and a tile for each from the first whole line on.
+        unsafe {
+            let to = to.add(to.align_offset(64));
+            packed::<P>(&Strip { of: &of, k: 0, len: STEP * P::BLOCKS, out: to });
+            std::slice::from_raw_parts(to.cast::<u16>(), SIDE * STEP * P::BLOCKS).to_vec()
+        }
+    }
+
+    #[test]
+    fn weights_that_are_no_numbers_stay_so() {
+        if !is_x86_feature_detected!("avx512bf16") || !is_x86_feature_detected!("avx512vnni") {
+            eprintln!("skipped: no AVX-512 with bf16");
+            return;
+        }
+        let is_number = |v: &u16| !f32::from_bits(u32::from(*v) << 16).is_nan();
+        for all in [
+            unpacked::<Q4_0>(0xff),
+            unpacked::<Q4_1>(0xff),
+            unpacked::<Q8_0>(0xff),
+            unpacked::<Q4K>(0xff),
+            unpacked::<Q5K>(0xff),
+            unpacked::<Q6K>(0xff),
+        ] {
+            assert_eq!(all.iter().filter(|v| is_number(v)).count(), 0);
+        }
+        assert!(unpacked::<Q4_0>(0x11).iter().all(is_number));
+    }
+}
