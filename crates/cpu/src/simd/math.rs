@@ -88,13 +88,18 @@ impl Function for Silu {
     }
 }
 
+impl GeluTanh {
+    /// Twice the root of 2/π.
+    pub const TWO_ROOT: f32 = 1.595_769_2;
+    pub const CUBIC: f32 = 0.044_715;
+}
+
 impl Function for GeluTanh {
     #[inline(always)]
     fn of<S: Simd>(s: S, x: S::V) -> S::V {
         // (1 + tanh u) / 2 = sigmoid(2u)
-        const TWO_ROOT: f32 = 1.595_769_2;
-        let cubic = s.fma(s.mul(s.splat(0.044_715), s.mul(x, x)), x, x);
-        let u2 = s.mul(s.splat(TWO_ROOT), cubic);
+        let cubic = s.fma(s.mul(s.splat(Self::CUBIC), s.mul(x, x)), x, x);
+        let u2 = s.mul(s.splat(Self::TWO_ROOT), cubic);
         let one = s.splat(1.0);
         s.div(x, s.add(one, exp(s, s.sub(s.splat(0.0), u2))))
     }

@@ -9,6 +9,8 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub mod bf16;
 mod generic;
 pub mod math;
 #[cfg(target_arch = "x86_64")]

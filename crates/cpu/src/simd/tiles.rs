@@ -400,35 +400,6 @@ impl Drop for Tiles {
     }
 }
 
-/// Two registers of f32 as one of bf16.
-///
-/// # Safety
-/// Only where a caller has other features: then the machine must have these.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub fn round(low: __m512, high: __m512) -> __m512i {
-    // SAFETY: both are 64 bytes of plain data.
-    unsafe { std::mem::transmute(_mm512_cvtne2ps_pbh(high, low)) }
-}
-
-/// `2^x` to 9e-5 of it, a twentieth of what rounding to bf16 does; at least the smallest normal number, since smaller ones
-/// take a hundred times as long to make.
-///
-/// # Safety
-/// Only where a caller has other features: then the machine must have these.
-#[inline]
-#[target_feature(enable = "avx512f,avx512dq")]
-pub fn exp2(x: __m512) -> __m512 {
-    let x = _mm512_max_ps(x, _mm512_set1_ps(-126.0));
-    // What `x` is above the next whole number below; the whole number is `scalef`'s.
-    let f = _mm512_reduce_ps::<0x09>(x);
-    let mut p = _mm512_set1_ps(0.077_067_04);
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.227_645));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(0.695_116_8));
-    p = _mm512_fmadd_ps(p, f, _mm512_set1_ps(1.0));
-    _mm512_scalef_ps(p, x)
-}
-
 /// 16 registers of 16 lanes, transposed.
 ///
 /// # Safety

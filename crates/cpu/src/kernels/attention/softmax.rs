@@ -1,8 +1,9 @@
 //! Scores of 16 queries to weights, on lanes, beside the matrix unit.
 
 use crate::simd::Avx512;
+use crate::simd::bf16::{exp2, round_pairs};
 use crate::simd::math::soft_cap;
-use crate::simd::tiles::{Mix, SIDE, Scores, TILE_BYTES, Tiles, exp2};
+use crate::simd::tiles::{Mix, SIDE, Scores, TILE_BYTES, Tiles};
 use akunu_plan::steps::KV_BLOCK;
 use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;
@@ -123,7 +124,7 @@ impl Queries<'_> {
             let (a, b) = (weight(position), weight(position + 1));
             (evens, odds) = (_mm512_add_ps(evens, a), _mm512_add_ps(odds, b));
             // SAFETY: a row of the tile.
-            unsafe { _mm512_storeu_si512(weights[32 * position..][..64].as_mut_ptr().cast(), weight_pairs(a, b)) };
+            unsafe { _mm512_storeu_si512(weights[32 * position..][..64].as_mut_ptr().cast(), round_pairs(a, b)) };
         };
         let mut position = 0;
         if let Some(work) = meanwhile {
@@ -185,14 +186,4 @@ impl Queries<'_> {
             factor
         }
     }
-}
-
-/// Two rows of weights as bf16, those of a query side by side. None is near the end of what bf16 has.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn weight_pairs(even: __m512, odd: __m512) -> __m512i {
-    let half = _mm512_set1_epi32(0x8000);
-    let [even, odd] = [even, odd].map(|v| _mm512_add_epi32(_mm512_castps_si512(v), half));
-    // even | odd & mask
-    _mm512_ternarylogic_epi32::<0xf8>(_mm512_srli_epi32::<16>(even), odd, _mm512_set1_epi32(0xffff_0000_u32 as i32))
 }

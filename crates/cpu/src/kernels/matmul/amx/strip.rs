@@ -4,7 +4,8 @@
 use super::{SPAN, STRIP};
 use crate::kernels::matmul::avx512::{BLOCKS, Block, PAIR, Packed, Weights, each_block, low_bits};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs};
-use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, round, transpose};
+use crate::simd::bf16::{round, round_pairs};
+use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, transpose};
 use std::arch::x86_64::*;
 
 /// Part of a matrix: values `k..k + len` of the weight rows of `of`, of which there are up to 32.
@@ -66,8 +67,7 @@ pub unsafe fn packed<P: Packed>(s: &Strip<'_>) {
     }
 }
 
-/// A block of 16 rows as a tile: line `i` has values `2i` and `2i + 1` of every row, rounded to the nearest, from the middle
-/// away from 0.
+/// A block of 16 rows as a tile: line `i` has values `2i` and `2i + 1` of every row.
 ///
 /// A byte becomes the leading digits of a number between 256 and 512: that takes a shift and a logical instruction, and no
 /// conversion. To round and to join pairs takes simple instructions for the same reason: those for bf16 take two cycles each.
@@ -89,17 +89,15 @@ unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
     let (last, scales, offsets) =
         if P::WIDE { (0, [scale(0); 2], [offset(0); 2]) } else { (1, [scale(0), scale(1)], [offset(0), offset(1)]) };
     let (digits, base) = (_mm512_set1_epi32(0xff << 15), _mm512_castps_si512(_mm512_set1_ps(base)));
-    let half = _mm512_set1_epi32(1 << 15);
     for (i, q) in w.q.into_iter().enumerate() {
         let of = i / 4 * last;
         let value = |q| {
             const AND_OR: i32 = 0xea;
             let q = _mm512_castsi512_ps(_mm512_ternarylogic_epi32::<AND_OR>(q, digits, base));
-            _mm512_add_epi32(_mm512_castps_si512(_mm512_fmadd_ps(q, scales[of], offsets[of])), half)
+            _mm512_fmadd_ps(q, scales[of], offsets[of])
         };
-        let pairs = |even, odd| _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(even), odd);
-        let first = pairs(value(_mm512_slli_epi32::<15>(q)), value(_mm512_slli_epi32::<7>(q)));
-        let second = pairs(value(_mm512_srli_epi32::<1>(q)), value(_mm512_srli_epi32::<9>(q)));
+        let first = round_pairs(value(_mm512_slli_epi32::<15>(q)), value(_mm512_slli_epi32::<7>(q)));
+        let second = round_pairs(value(_mm512_srli_epi32::<1>(q)), value(_mm512_srli_epi32::<9>(q)));
         // SAFETY: two of the tile's 16 lines.
         unsafe {
             _mm512_store_si512(to.add(2 * i), first);
