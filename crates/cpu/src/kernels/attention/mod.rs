@@ -85,12 +85,13 @@ struct Cut {
 }
 
 impl Cut {
-    /// Heads that share a KV head stay together, unless smaller tiles keep the workers busier.
-    fn new(p: &AttentionParams, rows: usize, workers: usize) -> Self {
+    /// Heads that share a KV head stay together, unless smaller tiles keep the workers busier. About `alike` rows follow each
+    /// other that see the same keys; others would have nothing but a tile in common.
+    fn new(p: &AttentionParams, rows: usize, alike: usize, workers: usize) -> Self {
         let group = (p.heads / p.kv_heads) as usize;
         let most = group.min(TILE);
         let cut = |tile_heads: usize| {
-            let tile_rows = (TILE / tile_heads).clamp(1, rows.max(1));
+            let tile_rows = (TILE / tile_heads).clamp(1, alike.max(1));
             let (row_tiles, head_tiles) = (rows.div_ceil(tile_rows), group.div_ceil(tile_heads));
             Cut { tile_rows, tile_heads, row_tiles, head_tiles }
         };
@@ -170,7 +171,8 @@ unsafe fn units<S: Simd, K: Keys>(
     any_long: bool,
 ) {
     let p = record.params::<AttentionParams>();
-    let cut = Cut::new(p, all.len(), if any_long { 1 } else { lane.count });
+    let texts = 1 + all.clone().skip(1).filter(|row| !see_alike(record, context, row - 1, *row)).count();
+    let cut = Cut::new(p, all.len(), all.len().div_ceil(texts), if any_long { 1 } else { lane.count });
     let group = (p.heads / p.kv_heads) as usize;
     let mine = if any_long { None } else { lane.kv_heads(p.kv_heads as usize) };
     let whole = mine.is_some();
@@ -350,5 +352,23 @@ unsafe fn attend<S: Simd, K: Keys>(
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable;
+
+    #[test]
+    fn rows_of_other_texts_leave_the_heads_of_a_kv_head_together() {
+        let p = AttentionParams { heads: 9, kv_heads: 3, ..AttentionParams::zeroed() };
+        let shape = |cut: Cut| (cut.tile_rows, cut.tile_heads, cut.row_tiles, cut.head_tiles);
+        // Eight texts: else their keys and values would be read for every head.
+        assert_eq!(shape(Cut::new(&p, 8, 1, 2)), (1, 3, 8, 1));
+        // Five rows of each of two texts.
+        assert_eq!(shape(Cut::new(&p, 10, 5, 2)), (5, 3, 2, 1));
+        // One text, whose rows all heads find in one tile: nine of them are shared more evenly than three.
+        assert_eq!(shape(Cut::new(&p, 8, 8, 2)), (8, 1, 1, 3));
     }
 }
