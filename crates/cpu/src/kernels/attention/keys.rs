@@ -15,6 +15,8 @@ pub(super) trait Keys {
     const DIRECT: bool;
     /// Lines that are asked for beside four rows: as many as those have, where that is known beforehand.
     const LINES: usize = PLACES;
+    /// Places they are asked for at by turns.
+    const PLACES: usize = if Self::LINES < PLACES { Self::LINES } else { PLACES };
     /// A row's values and bytes, where they are known beforehand: loops over them are unrolled then.
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
@@ -95,7 +97,7 @@ impl Block {
     pub const NONE: Block = Block { keys: std::ptr::null(), values: std::ptr::null(), seen: 0..0 };
 }
 
-/// Places that are asked for by turns: two of every block of a span.
+/// Places that are asked for by turns, at most: as far from each other as what is seen of a span allows.
 const PLACES: usize = 2 * SPAN_BLOCKS;
 
 /// Keys or values of a span that will be read soon, asked for bit by bit while other things are computed: a core has room for
@@ -117,29 +119,32 @@ pub(super) struct Asking {
 impl Asking {
     /// What `rows` says of blocks, in `steps` steps of about `lines` lines.
     #[inline(always)]
-    pub fn new(
+    pub fn new<K: Keys>(
         blocks: &[Block; SPAN_BLOCKS],
         rows: impl Fn(&Block) -> *const u8,
         row_bytes: usize,
         (steps, lines): (usize, usize),
     ) -> Self {
-        let longest = blocks.iter().map(|block| block.seen.len()).max().unwrap_or(0);
-        let end = longest * row_bytes / 2;
-        let any = blocks.iter().find(|block| !block.seen.is_empty());
-        let places = std::array::from_fn(|place| {
-            let block = &blocks[place / 2];
-            // Another stands in for a block that is not there.
-            let block = if block.seen.is_empty() { any.unwrap_or(block) } else { block };
-            rows(block).wrapping_add(block.seen.start * row_bytes + place % 2 * end)
+        let all: usize = blocks.iter().map(|block| block.seen.len()).sum();
+        let each = all.div_ceil(K::PLACES);
+        let end = each * row_bytes;
+        let (mut index, mut row) = (0, 0);
+        let places = std::array::from_fn(|_| {
+            while index + 1 < SPAN_BLOCKS && row >= blocks[index].seen.len() {
+                (index, row) = (index + 1, row - blocks[index].seen.len());
+            }
+            let place = rows(&blocks[index]).wrapping_add((blocks[index].seen.start + row) * row_bytes);
+            row += each;
+            place
         });
-        let lines = if any.is_some() { lines.div_ceil(PLACES) } else { 0 };
+        let lines = if all > 0 { lines.div_ceil(K::PLACES) } else { 0 };
         Self { places, at: 0, end, lines, gap: (end / (lines * steps).max(1)).max(64) }
     }
 
     #[inline(always)]
-    pub fn step(&mut self) {
+    pub fn step<K: Keys>(&mut self) {
         for line in 0..self.lines {
-            for place in self.places {
+            for place in &self.places[..K::PLACES] {
                 prefetch(place.wrapping_add(self.at + line * self.gap));
             }
         }

@@ -72,33 +72,49 @@ impl Tile {
         soon: &mut Asking,
     ) {
         let (_, row_bytes) = K::shape(self.d, row_bytes);
+        let row = |position: usize| keys.wrapping_add(position * row_bytes);
         for first in (seen.start / SCORED * SCORED..seen.end).step_by(SCORED) {
-            let mut parts = [[s.splat(0.0); SCORED / 4]; N];
-            for some in (0..SCORED).step_by(P) {
-                let position = first + some;
-                if position + P <= seen.start || position >= seen.end {
-                    continue;
-                }
-                (0..P / 4).for_each(|_| soon.step());
-                let row = |position: usize| keys.wrapping_add(position * row_bytes);
-                // SAFETY: rows are seen; in place of those that nobody sees come the nearest.
-                let sums: [[S::V; P]; N] = unsafe {
-                    if position >= seen.start && position + P <= seen.end {
-                        self.dots::<S, K, N, P>(s, t, |j| row(position + j))
-                    } else {
-                        self.dots::<S, K, N, P>(s, t, |j| row((position + j).clamp(seen.start, seen.end - 1)))
-                    }
-                };
-                for (parts, sums) in parts.iter_mut().zip(&sums) {
-                    for (part, four) in parts[some / 4..].iter_mut().zip(sums.as_chunks::<4>().0) {
-                        *part = s.part_sums(*four);
-                    }
+            // SAFETY: rows are seen; in place of those that nobody sees come the nearest. A query has `SPAN` scores, whole
+            // blocks, and those are a multiple of what is scored together.
+            unsafe {
+                let scores = scores.add(first);
+                if first >= seen.start && first + SCORED <= seen.end {
+                    self.score_rows::<S, K, N, P>(s, t, (|j| row(first + j), SCORED), scores, soon);
+                } else {
+                    let nearest = |j: usize| row((first + j).clamp(seen.start, seen.end - 1));
+                    self.score_rows::<S, K, N, P>(s, t, (nearest, seen.end - first), scores, soon);
                 }
             }
-            for (i, parts) in parts.into_iter().enumerate() {
-                // SAFETY: a query has `SPAN` scores, whole blocks, and those are a multiple of what is scored together.
-                unsafe { s.store_sums(scores.add(i * SPAN + first), parts) }
+        }
+    }
+
+    /// The scores of `count` rows; whole vectors of `SCORED` are written.
+    ///
+    /// # Safety
+    /// As [`Self::score_some`], for the rows that `row` gives.
+    #[inline(always)]
+    unsafe fn score_rows<S: Simd, K: Keys, const N: usize, const P: usize>(
+        &self,
+        s: S,
+        t: usize,
+        (row, count): (impl Fn(usize) -> *const u8, usize),
+        scores: *mut f32,
+        soon: &mut Asking,
+    ) {
+        let mut parts = [[s.splat(0.0); SCORED / 4]; N];
+        for some in (0..SCORED.min(count)).step_by(P) {
+            (0..P / 4).for_each(|_| soon.step::<K>());
+            // SAFETY: the caller's promise.
+            let sums: [[S::V; P]; N] = unsafe { self.dots::<S, K, N, P>(s, t, |j| row(some + j)) };
+            for (parts, sums) in parts.iter_mut().zip(&sums) {
+                for (part, four) in parts[some / 4..].iter_mut().zip(sums.as_chunks::<4>().0) {
+                    *part = s.part_sums(*four);
+                }
             }
+        }
+        for (i, parts) in parts.into_iter().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { s.store_sums(scores.add(i * SPAN), parts) }
         }
     }
 
@@ -125,7 +141,7 @@ impl Tile {
                 for j in 0..P {
                     let k = K::load(s, row(j), at);
                     for (sums, q) in sums.iter_mut().zip(q) {
-                        sums[j] = s.fma(q, k, sums[j]);
+                        sums[j] = if at == 0 { s.mul(q, k) } else { s.fma(q, k, sums[j]) };
                     }
                 }
             }

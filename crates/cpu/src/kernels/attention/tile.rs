@@ -137,7 +137,7 @@ impl Tile {
         // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
         unsafe {
             let steps = self.count.div_ceil(together::<S>()) * steps(blocks);
-            let soon = &mut Asking::new(blocks, |block| block.values, row_bytes, (steps, K::LINES));
+            let soon = &mut Asking::new::<K>(blocks, |block| block.values, row_bytes, (steps, K::LINES));
             for (index, block) in blocks.iter().enumerate() {
                 if block.seen.is_empty() {
                     if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
@@ -159,7 +159,7 @@ impl Tile {
             values.iter_mut().zip(blocks.iter().enumerate().map(rows)).for_each(|(to, rows)| *to = rows);
             let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
             let soon = (steps * passes, K::LINES.div_ceil(passes));
-            let soon = &mut Asking::new(next, |block| block.keys, row_bytes, soon);
+            let soon = &mut Asking::new::<K>(next, |block| block.keys, row_bytes, soon);
             let row_bytes = if K::DIRECT { row_bytes } else { 4 * self.stride };
             self.mix::<S, K>(s, blocks, (&values, row_bytes), soon);
         }
@@ -249,7 +249,11 @@ impl Tile {
                         sum = s.add(sum, s.load(packed.as_ptr().add(at)));
                     }
                 }
-                query.shrink = if query.max == max { 1.0 } else { (query.max - max).exp() };
+                query.shrink = match query.max {
+                    before if before == max => 1.0,
+                    f32::NEG_INFINITY => 0.0,
+                    before => (before - max).exp(),
+                };
                 query.sum = query.sum * query.shrink + s.sum(sum);
                 query.max = max;
             }
@@ -342,13 +346,13 @@ impl Tile {
                 let weights = self.scores.add(t * SPAN + index * KV_BLOCK);
                 let (mut position, row) = (block.seen.start, |position: usize| values[index].add(position * row_bytes));
                 while position + 4 <= block.seen.end {
-                    soon.step();
+                    soon.step::<K>();
                     for position in position..position + 4 {
                         add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
                     }
                     position += 4;
                 }
-                soon.step();
+                soon.step::<K>();
                 for position in position..block.seen.end {
                     add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
                 }
