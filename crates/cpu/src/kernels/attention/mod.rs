@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(shape(Cut::new(&p, 8, 1, 2)), (1, 3, 8, 1));
         // Five rows of each of two texts.
         assert_eq!(shape(Cut::new(&p, 10, 5, 2)), (5, 3, 2, 1));
-        // One text, whose rows all heads find in one tile: nine of them are shared more evenly than three.
+        // One text: nine tiles of one head are shared more evenly than six of three.
         assert_eq!(shape(Cut::new(&p, 8, 8, 2)), (8, 1, 1, 3));
     }
 }
