@@ -37,7 +37,7 @@ fn main() {
     let heads = RUNS.map(|(rows, threads, bytes)| format!("{rows}: {} MB ×{threads}", bytes >> 20));
     print("", heads.iter().cloned().chain(ROWS.map(|rows| format!("rows {rows}"))));
     print("", RUNS.map(|_| "GB/s".to_owned()).into_iter().chain(ROWS.map(|_| "GOP/s".to_owned())));
-    let reading = RUNS.map(|(_, threads, bytes)| bandwidth(threads, bytes, |from, to| read(&weights[from..to])));
+    let reading = RUNS.map(|(_, threads, bytes)| bandwidth(threads, bytes, 1, |from, to| read(&weights[from..to])));
     print("reading alone", reading.map(figure));
     for row in DOTS.iter().filter(|row| row.level.checked().is_ok()) {
         let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
@@ -83,10 +83,9 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
     let runs = RUNS.map(|(rows, threads, bytes)| {
         let cols = COLS.min(TILE / rows);
         let total = bytes / row_bytes / cols * cols;
-        bandwidth(threads, total * row_bytes, |from, to| {
+        bandwidth(threads, total * row_bytes, cols * row_bytes, |from, to| {
             let mut out = [0.0; TILE];
-            let tiles = |at: usize| at / row_bytes / cols * cols;
-            for n in (tiles(from)..tiles(to)).step_by(cols) {
+            for n in (from / row_bytes..to / row_bytes).step_by(cols) {
                 tile(rows, (n, cols), total, &mut out);
             }
         })
@@ -109,10 +108,11 @@ fn print(name: &str, columns: impl IntoIterator<Item = String>) {
     println!("{name:30}{columns}");
 }
 
-/// GB/s of `work(from, to)` over `bytes` bytes that `threads` threads share, in pieces: other
+/// GB/s of `work(from, to)` over `bytes` bytes that `threads` threads share, in pieces of whole units: other
 /// processes interrupt few of the pieces, so the fastest tenth of them counts.
-fn bandwidth(threads: usize, bytes: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
-    let piece = PIECE.min(bytes / threads);
+fn bandwidth(threads: usize, bytes: usize, unit: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
+    let bytes = bytes / unit / threads * unit * threads;
+    let piece = PIECE.min(bytes / threads) / unit * unit;
     let pieces = bytes / threads / piece;
     let (barrier, over) = (Barrier::new(threads), AtomicBool::new(false));
     let end = Instant::now() + PATIENCE;

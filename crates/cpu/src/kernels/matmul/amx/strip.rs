@@ -81,9 +81,9 @@ unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
         const NUMBERS_STAY: i32 = 0x1111_1133;
         _mm512_fixupimm_ps::<0>(v, v, _mm512_set1_epi32(NUMBERS_STAY))
     };
-    let scale = |h: usize| settled(w.scale[h]);
+    let scale = |h: usize| settled(w.scales.scale[h]);
     let offset = |h: usize| {
-        let offset = if P::OFFSETS { settled(w.offset[h]) } else { _mm512_setzero_ps() };
+        let offset = if P::OFFSETS { settled(w.scales.offset[h]) } else { _mm512_setzero_ps() };
         _mm512_fnmadd_ps(scale(h), excess, offset)
     };
     let (last, scales, offsets) =

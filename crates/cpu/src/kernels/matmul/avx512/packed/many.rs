@@ -4,19 +4,23 @@
 //! order of [`super::several`]: the results are the same to the bit.
 
 use super::super::CHAINS;
-use super::several::{Sums, TILE, blocks, each_pair, several};
-use super::{Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len};
+use super::several::several;
+use super::sums::Sums;
+use super::{Block, Extra, LONGEST, Packed, Pair, Side, extras, extras_len};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
 use crate::simd::tiles::{ByteSums, ByteTiles, SIDE};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
+/// Activation rows whose sums wait.
+const TILE: usize = 64;
+
 /// What waits in memory.
 #[repr(C, align(64))]
 struct Scratch {
     /// Of rows of tiles: a tile of fewer than 16 new rows begins with some of the tile before it.
-    sum: Sums,
+    sum: Sums<TILE>,
     /// The block of 32 weight rows at hand: two right tiles.
     weights: [[[u8; 64]; 8]; 2],
     /// What the tiles give in turn, of first and last 16 weight rows.
@@ -83,6 +87,27 @@ fn first_row(d: &Dots, tile: usize) -> usize {
     (tile * SIDE).min(d.rows - SIDE)
 }
 
+/// Block `b` of those that lie together at both places.
+///
+/// # Safety
+/// The caller has the AVX-512 level; the blocks exist, and the heads are theirs.
+#[inline(always)]
+unsafe fn blocks<P: Packed>(p: [*const u8; 2], heads: &[P::Head; 2], b: usize) -> [Block; 2] {
+    // SAFETY: the same contract.
+    unsafe {
+        match b {
+            0 => [P::block::<0>(p[0], &heads[0]), P::block::<0>(p[1], &heads[1])],
+            1 => [P::block::<1>(p[0], &heads[0]), P::block::<1>(p[1], &heads[1])],
+            2 => [P::block::<2>(p[0], &heads[0]), P::block::<2>(p[1], &heads[1])],
+            3 => [P::block::<3>(p[0], &heads[0]), P::block::<3>(p[1], &heads[1])],
+            4 => [P::block::<4>(p[0], &heads[0]), P::block::<4>(p[1], &heads[1])],
+            5 => [P::block::<5>(p[0], &heads[0]), P::block::<5>(p[1], &heads[1])],
+            6 => [P::block::<6>(p[0], &heads[0]), P::block::<6>(p[1], &heads[1])],
+            _ => [P::block::<7>(p[0], &heads[0]), P::block::<7>(p[1], &heads[1])],
+        }
+    }
+}
+
 /// The sums of weight rows from `n`, as in [`super::several`].
 ///
 /// # Safety
@@ -94,7 +119,15 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Si
     let mut turn = 0;
     // SAFETY: blocks of the rows; sums of the scratch.
     unsafe {
-        each_pair!(P, d, n, |b, w| {
+        let mut at = Pair::new(d, n);
+        let mut heads = at.heads::<P>();
+        for b in 0..d.k / 32 {
+            if b > 0 && b.is_multiple_of(P::BLOCKS) {
+                at.advance::<P>();
+                heads = at.heads::<P>();
+            }
+            at.ask::<P>(b % P::BLOCKS);
+            let w = blocks::<P>(at.p, &heads, b % P::BLOCKS);
             let right = (&raw mut (*s).weights).cast::<__m512i>();
             for (half, w) in w.iter().enumerate() {
                 for (i, q) in w.q.iter().enumerate() {
@@ -113,7 +146,7 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Si
                 last = Some(Integers::new(&w, x, from, to, b < CHAINS));
                 turn += 1;
             }
-        });
+        }
         if let Some(mut last) = last {
             for _ in 0..ByteSums::PARTS {
                 last.add::<P>(d);
@@ -136,7 +169,8 @@ struct Integers {
 impl Integers {
     #[inline(always)]
     fn new(w: &[Block; 2], x: Side, from: *const i32, to: *mut f32, begins: bool) -> Self {
-        Self { scale: [w[0].scale[0], w[1].scale[0]], offset: [w[0].offset[0], w[1].offset[0]], x, from, to, begins }
+        let [w0, w1] = [w[0].scales, w[1].scales];
+        Self { scale: [w0.scale[0], w1.scale[0]], offset: [w0.offset[0], w1.offset[0]], x, from, to, begins }
     }
 
     /// Adds the next rows: all in [`ByteSums::PARTS`] times.

@@ -7,12 +7,13 @@
 mod many;
 mod one;
 mod several;
+mod sums;
 
 pub use many::q8_packed_tiles;
 
-use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0, levels};
+use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0};
 use super::superblocks::{Q4K, Q5K, Q6K, join, masked_or, negated, product};
-use super::{BLOCKS, panel};
+use super::{BLOCKS, broadcast, panel};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
 use crate::simd::prefetch;
@@ -23,7 +24,12 @@ use std::arch::x86_64::*;
 pub struct Block {
     /// Four values of each row, made unsigned by adding the format's bias.
     pub q: [__m512i; 8],
-    /// Of first and second halves; equal if wide.
+    pub scales: Scales,
+}
+
+/// What a block is scaled by: its first and its second half, equal if wide.
+#[derive(Clone, Copy)]
+pub struct Scales {
     pub scale: [__m512; 2],
     pub offset: [__m512; 2],
 }
@@ -46,11 +52,33 @@ pub trait Packed {
     /// The blocks of 16 rows are at `p`, and the machine has the AVX-512 level.
     unsafe fn head(p: *const u8) -> Self::Head;
 
-    /// Block `B` of those at `p`.
+    /// Values `4 * I..4 * I + 4` of block `B` of those at `p`, with the bias.
+    ///
+    /// # Safety
+    /// As [`Packed::head`].
+    unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i;
+
+    /// Scales and offsets of block `B` of those at `p`.
     ///
     /// # Safety
     /// As [`Packed::head`], which is theirs.
-    unsafe fn block<const B: usize>(p: *const u8, head: &Self::Head) -> Block;
+    unsafe fn scales<const B: usize>(p: *const u8, head: &Self::Head) -> Scales;
+
+    /// Block `B` of those at `p`.
+    ///
+    /// # Safety
+    /// As [`Packed::scales`].
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    unsafe fn block<const B: usize>(p: *const u8, head: &Self::Head) -> Block {
+        // SAFETY: the same contract.
+        unsafe {
+            macro_rules! quads {
+                ($($i:literal)*) => { [$(Self::quad::<B, $i>(p)),*] };
+            }
+            Block { q: quads!(0 1 2 3 4 5 6 7), scales: Self::scales::<B>(p, head) }
+        }
+    }
 }
 
 /// The body for every block of those that lie together, with its number as a constant.
@@ -153,93 +181,55 @@ impl Side {
     }
 }
 
-/// Adds the products of a block of `R` activation rows with that of 16 times `H` weight rows.
-///
-/// # Safety
-/// The blocks exist.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn multiply<P: Packed, const R: usize, const H: usize>(
-    sum: &mut [[__m512; H]; R],
-    w: &[Block; H],
-    x: &[Side; R],
-) {
-    let parts = if P::WIDE { 1 } else { 2 };
-    // SAFETY: the caller's blocks.
-    unsafe {
-        for part in 0..parts {
-            let mut v: [[__m512i; H]; R] =
-                x.map(|x| [_mm512_set1_epi32(if P::BIAS == 0 { 0 } else { (*x.extra)[part] }); H]);
-            macro_rules! add {
-                ($($i:literal)*) => {
-                    $(for (v, x) in v.iter_mut().zip(x) {
-                        add_quad::<$i, H>(v, w, x.q);
-                    })*
-                };
-            }
-            if part == 0 {
-                add!(0 1 2 3);
-            }
-            if P::WIDE || part == 1 {
-                add!(4 5 6 7);
-            }
-            for ((sum, v), x) in sum.iter_mut().zip(v).zip(x) {
-                let scale = _mm512_set1_ps(*x.scale);
-                for ((sum, v), w) in sum.iter_mut().zip(v).zip(w) {
-                    *sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w.scale[part], scale), *sum);
-                }
-            }
-        }
-        for part in 0..if P::OFFSETS { parts } else { 0 } {
-            for (sum, x) in sum.iter_mut().zip(x) {
-                let sums = _mm512_set1_ps(f32::from_bits((*x.extra)[part] as u32));
-                for (sum, w) in sum.iter_mut().zip(w) {
-                    *sum = _mm512_fmadd_ps(w.offset[part], sums, *sum);
-                }
-            }
-        }
-    }
-}
-
-/// Adds the products of quad `I` of a block, which begins at `q`.
-///
-/// # Safety
-/// The block exists.
-#[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn add_quad<const I: usize, const H: usize>(v: &mut [__m512i; H], w: &[Block; H], q: *const u8) {
-    // SAFETY: a quad of the block; the instructions change nothing but registers.
-    unsafe {
-        if let ([v0, v1], [w0, w1]) = (&mut v[..], &w[..]) {
-            // The compiler would load the broadcasts of all rows first, and have no registers left for them.
-            let _quad: __m512i;
-            std::arch::asm!(
-                "vpbroadcastd {quad}, dword ptr [{q} + 4 * {i}]",
-                "vpdpbusd {v0}, {w0}, {quad}",
-                "vpdpbusd {v1}, {w1}, {quad}",
-                quad = out(zmm_reg) _quad,
-                q = in(reg) q,
-                i = const I,
-                v0 = inout(zmm_reg) *v0,
-                v1 = inout(zmm_reg) *v1,
-                w0 = in(zmm_reg) w0.q[I],
-                w1 = in(zmm_reg) w1.q[I],
-                options(pure, readonly, nostack, preserves_flags)
-            );
-            return;
-        }
-        let quad = _mm512_set1_epi32(q.add(4 * I).cast::<i32>().read());
-        for (v, w) in v.iter_mut().zip(w) {
-            *v = _mm512_dpbusd_epi32(*v, w.q[I], quad);
-        }
-    }
-}
-
 /// Asks for the lines of the next bytes, some ahead.
 #[inline(always)]
 fn ask(at: *const u8, bytes: usize, ahead: usize) {
     for line in (0..bytes).step_by(64) {
         prefetch(at.wrapping_add(ahead + line));
+    }
+}
+
+/// Where blocks of 32 weight rows lie that are multiplied together: those of the first and of the last 16.
+struct Pair {
+    p: [*const u8; 2],
+    /// From one such pair of rows to the next.
+    ahead: usize,
+}
+
+impl Pair {
+    /// Those of the first values. If there are but 16 rows from `n` on, they stand in for the others.
+    ///
+    /// # Safety
+    /// Row `n` is of the tile.
+    #[inline(always)]
+    unsafe fn new(d: &Dots, n: usize) -> Self {
+        let group = ROWS * d.w_stride;
+        let second = if n + ROWS < d.cols { group } else { 0 };
+        // SAFETY: rows of the tile.
+        unsafe { Self { p: [d.w.add(n * d.w_stride), d.w.add(n * d.w_stride + second)], ahead: 2 * group } }
+    }
+
+    /// # Safety
+    /// The blocks exist, and the caller has the AVX-512 level.
+    #[inline(always)]
+    unsafe fn heads<P: Packed>(&self) -> [P::Head; 2] {
+        // SAFETY: the same contract.
+        unsafe { [P::head(self.p[0]), P::head(self.p[1])] }
+    }
+
+    /// Asks for block `b` of the next pair. Asked for all at once, the lines of a superblock would have to wait for each other.
+    #[inline(always)]
+    fn ask<P: Packed>(&self, b: usize) {
+        let part = ROWS * P::BYTES / P::BLOCKS;
+        for p in self.p {
+            ask(p.wrapping_add(b * part), part, self.ahead);
+        }
+    }
+
+    /// Goes on to the blocks after these.
+    #[inline(always)]
+    fn advance<P: Packed>(&mut self) {
+        self.p = self.p.map(|p| p.wrapping_add(ROWS * P::BYTES));
     }
 }
 
@@ -271,18 +261,18 @@ fn high(v: __m512i) -> __m512i {
     low(_mm512_srli_epi16::<4>(v))
 }
 
-/// First halves from low nibbles, second halves from high ones.
+/// Quad `I` of nibbles: first halves are low ones, second halves high ones.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn nibbles(p: *const u8) -> [__m512i; 8] {
+unsafe fn nibble<const I: usize>(p: *const u8) -> __m512i {
     // SAFETY: the caller's bytes.
-    let v = unsafe { [line(p, 0), line(p, 64), line(p, 128), line(p, 192)] };
-    [low(v[0]), low(v[1]), low(v[2]), low(v[3]), high(v[0]), high(v[1]), high(v[2]), high(v[3])]
+    let v = unsafe { line(p, 64 * (I % 4)) };
+    if I < 4 { low(v) } else { high(v) }
 }
 
-/// A format of blocks that lie alone: its integers, scales and offsets.
+/// A format of blocks that lie alone: its integers after `skip` bytes, scales and offsets.
 macro_rules! alone {
-    ($name:ty: bytes $bytes:expr, bias $bias:expr, offsets $offsets:expr, |$p:ident| $q:expr, $scale:expr, $offset:expr) => {
+    ($name:ty: bytes $bytes:expr, bias $bias:expr, offsets $offsets:expr, $quad:ident after $skip:expr, |$p:ident| $scale:expr, $offset:expr) => {
         impl Packed for $name {
             const BLOCKS: usize = 1;
             const BYTES: usize = $bytes;
@@ -296,36 +286,40 @@ macro_rules! alone {
 
             #[inline]
             #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-            unsafe fn block<const B: usize>($p: *const u8, _: &()) -> Block {
+            unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
                 // SAFETY: bytes of the blocks.
-                unsafe { Block { q: $q, scale: [$scale; 2], offset: [$offset; 2] } }
+                unsafe { $quad::<I>(p.add($skip)) }
+            }
+
+            #[inline]
+            #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+            unsafe fn scales<const B: usize>($p: *const u8, _: &()) -> Scales {
+                // SAFETY: bytes of the blocks.
+                unsafe { Scales { scale: [$scale; 2], offset: [$offset; 2] } }
             }
         }
     };
 }
 
-alone!(Q4_0: bytes 18, bias 8, offsets false, |p| nibbles(p.add(32)), f16s(p, 0), _mm512_setzero_ps());
-alone!(Q4_1: bytes 20, bias 0, offsets true, |p| nibbles(p.add(64)), f16s(p, 0), f16s(p, 32));
-alone!(Q8_0: bytes 34, bias 128, offsets false, |p| flipped(p.add(32)), f16s(p, 0), _mm512_setzero_ps());
-alone!(Iq4Nl: bytes 18, bias 128, offsets false, |p| uneven(p.add(32)), f16s(p, 0), _mm512_setzero_ps());
+alone!(Q4_0: bytes 18, bias 8, offsets false, nibble after 32, |p| f16s(p, 0), _mm512_setzero_ps());
+alone!(Q4_1: bytes 20, bias 0, offsets true, nibble after 64, |p| f16s(p, 0), f16s(p, 32));
+alone!(Q8_0: bytes 34, bias 128, offsets false, flipped after 32, |p| f16s(p, 0), _mm512_setzero_ps());
+alone!(Iq4Nl: bytes 18, bias 128, offsets false, uneven after 32, |p| f16s(p, 0), _mm512_setzero_ps());
 
 /// Q8_0's bytes, 128 added.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn flipped(p: *const u8) -> [__m512i; 8] {
+unsafe fn flipped<const I: usize>(p: *const u8) -> __m512i {
     // SAFETY: the caller's bytes.
-    std::array::from_fn(|i| unsafe { _mm512_xor_si512(line(p, 64 * i), _mm512_set1_epi8(-128)) })
+    unsafe { _mm512_xor_si512(line(p, 64 * I), _mm512_set1_epi8(-128)) }
 }
 
 /// IQ4_NL's levels.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn uneven(p: *const u8) -> [__m512i; 8] {
-    // SAFETY: the caller's bytes.
-    let q = unsafe { nibbles(p) };
-    let pair = |i: usize| levels((q[i], q[i + 4]), &IQ4_LEVELS);
-    let v = [pair(0), pair(1), pair(2), pair(3)];
-    [v[0].0, v[1].0, v[2].0, v[3].0, v[0].1, v[1].1, v[2].1, v[3].1]
+unsafe fn uneven<const I: usize>(p: *const u8) -> __m512i {
+    // SAFETY: the caller's bytes, and the table.
+    unsafe { _mm512_shuffle_epi8(broadcast(IQ4_LEVELS.as_ptr()), nibble::<I>(p)) }
 }
 
 /// Q4_K's and Q5_K's `d` and `-dmin`, and their scales and minima of the first and the last four blocks, a byte each.
@@ -365,26 +359,29 @@ fn byte(v: __m512i, i: usize) -> __m512i {
 /// Q4_K and Q5_K: the nibbles begin at line `NIBBLES`, and Q5_K's fifth bits at line 4.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn q45_block<const NIBBLES: usize, const B: usize>(p: *const u8, head: &Head) -> Block {
-    let q = std::array::from_fn(|i| {
-        // SAFETY: the caller's bytes.
-        let (v, fifth) = unsafe { (line(p, 64 * (NIBBLES + B / 2 * 8 + i)), line(p, 64 * (4 + i))) };
-        let v = if B.is_multiple_of(2) { low(v) } else { high(v) };
-        if NIBBLES == 4 {
-            return v;
-        }
-        // Bit `B` becomes bit 4.
-        let fifth = _mm512_rolv_epi32(fifth, _mm512_set1_epi32((36 - B as i32) % 32));
-        masked_or(v, fifth, _mm512_set1_epi8(16))
-    });
+unsafe fn q45_quad<const NIBBLES: usize, const B: usize, const I: usize>(p: *const u8) -> __m512i {
+    // SAFETY: the caller's bytes.
+    let (v, fifth) = unsafe { (line(p, 64 * (NIBBLES + B / 2 * 8 + I)), line(p, 64 * (4 + I))) };
+    let v = if B.is_multiple_of(2) { low(v) } else { high(v) };
+    if NIBBLES == 4 {
+        return v;
+    }
+    // Bit `B` becomes bit 4.
+    let fifth = _mm512_rolv_epi32(fifth, _mm512_set1_epi32((36 - B as i32) % 32));
+    masked_or(v, fifth, _mm512_set1_epi8(16))
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn q45_scales<const B: usize>(_: *const u8, head: &Head) -> Scales {
     let scale = product(head.d, byte(head.scales[B / 4], B % 4));
     let offset = product(head.dmin, byte(head.minima[B / 4], B % 4));
-    Block { q, scale: [scale; 2], offset: [offset; 2] }
+    Scales { scale: [scale; 2], offset: [offset; 2] }
 }
 
 /// A format of superblocks.
 macro_rules! superblocks {
-    ($name:ty: bytes $bytes:expr, wide $wide:expr, bias $bias:expr, offsets $offsets:expr, $head:ty: $make:expr, $block:expr) => {
+    ($name:ty: bytes $bytes:expr, wide $wide:expr, bias $bias:expr, offsets $offsets:expr, $head:ty: $make:expr, $quad:expr, $scales:expr) => {
         impl Packed for $name {
             const BLOCKS: usize = 8;
             const BYTES: usize = $bytes;
@@ -402,17 +399,24 @@ macro_rules! superblocks {
 
             #[inline]
             #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-            unsafe fn block<const B: usize>(p: *const u8, head: &$head) -> Block {
+            unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
                 // SAFETY: bytes of the superblocks.
-                unsafe { $block(p, head) }
+                unsafe { $quad(p) }
+            }
+
+            #[inline]
+            #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+            unsafe fn scales<const B: usize>(p: *const u8, head: &$head) -> Scales {
+                // SAFETY: bytes of the superblocks.
+                unsafe { $scales(p, head) }
             }
         }
     };
 }
 
-superblocks!(Q4K: bytes 144, wide true, bias 0, offsets true, Head: q45_head, q45_block::<4, B>);
-superblocks!(Q5K: bytes 176, wide true, bias 0, offsets true, Head: q45_head, q45_block::<12, B>);
-superblocks!(Q6K: bytes 210, wide false, bias 32, offsets false, __m512: q6_head, q6_block::<B>);
+superblocks!(Q4K: bytes 144, wide true, bias 0, offsets true, Head: q45_head, q45_quad::<4, B, I>, q45_scales::<B>);
+superblocks!(Q5K: bytes 176, wide true, bias 0, offsets true, Head: q45_head, q45_quad::<12, B, I>, q45_scales::<B>);
+superblocks!(Q6K: bytes 210, wide false, bias 32, offsets false, __m512: q6_head, q6_quad::<B, I>, q6_scales::<B>);
 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
@@ -426,19 +430,22 @@ unsafe fn q6_head(p: *const u8) -> __m512 {
 /// the high bytes.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn q6_block<const B: usize>(p: *const u8, d: &__m512) -> Block {
+unsafe fn q6_quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
     let (step, at) = (B / 4, B % 4);
-    let q = std::array::from_fn(|i| {
-        // SAFETY: the caller's bytes.
-        let (l, h) = unsafe { (line(p, 64 * (16 * step + at % 2 * 8 + i)), line(p, 64 * (32 + 8 * step + i))) };
-        let l = if at < 2 { l } else { _mm512_srli_epi16::<4>(l) };
-        join(l, _mm512_rolv_epi32(h, _mm512_set1_epi32((36 - 2 * at as i32) % 32)))
-    });
+    // SAFETY: the caller's bytes.
+    let (l, h) = unsafe { (line(p, 64 * (16 * step + at % 2 * 8 + I)), line(p, 64 * (32 + 8 * step + I))) };
+    let l = if at < 2 { l } else { _mm512_srli_epi16::<4>(l) };
+    join(l, _mm512_rolv_epi32(h, _mm512_set1_epi32((36 - 2 * at as i32) % 32)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn q6_scales<const B: usize>(p: *const u8, d: &__m512) -> Scales {
     // SAFETY: the caller's bytes.
     let scales = unsafe { line(p, 64 * (48 + B / 2)) };
     let scale = |half: usize| {
         let top = _mm512_sllv_epi32(scales, _mm512_set1_epi32(8 * (3 - (B % 2 * 2 + half)) as i32));
         product(*d, _mm512_srai_epi32::<24>(top))
     };
-    Block { q, scale: [scale(0), scale(1)], offset: [_mm512_setzero_ps(); 2] }
+    Scales { scale: [scale(0), scale(1)], offset: [_mm512_setzero_ps(); 2] }
 }

@@ -1,7 +1,7 @@
 //! One activation row: groups of 16 weight rows from several places, a block of each in turn.
 
 use super::super::{CHAINS, joined};
-use super::{Extra, LONGEST, Packed, Side, ask, extras, multiply};
+use super::{Block, Extra, LONGEST, Packed, Side, ask, extras};
 use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES, q8_row};
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
@@ -61,9 +61,7 @@ unsafe fn groups<P: Packed, const G: usize>(d: &Dots, (n, apart): (usize, usize)
                         for (g, sum) in sum.iter_mut().enumerate() {
                             let at = at(g, b + $B);
                             ask(at.add($B % P::BLOCKS * bytes), bytes, AHEAD);
-                            let mut chain = [[sum[$C]]];
-                            multiply::<P, 1, 1>(&mut chain, &[P::block::<$B>(at, &heads[g])], &[x]);
-                            sum[$C] = chain[0][0];
+                            sum[$C] = multiply::<P>(sum[$C], &P::block::<$B>(at, &heads[g]), x);
                         }
                     }
                 )*};
@@ -77,4 +75,29 @@ unsafe fn groups<P: Packed, const G: usize>(d: &Dots, (n, apart): (usize, usize)
             _mm512_storeu_ps(d.out.add(n + g * apart), joined(sum));
         }
     }
+}
+
+/// A sum with the products of a block.
+///
+/// # Safety
+/// The block of activations exists.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn multiply<P: Packed>(mut sum: __m512, w: &Block, x: Side) -> __m512 {
+    let parts = if P::WIDE { 1 } else { 2 };
+    // SAFETY: the caller's block.
+    unsafe {
+        let (scale, extra) = (_mm512_set1_ps(*x.scale), *x.extra);
+        for part in 0..parts {
+            let mut v = _mm512_set1_epi32(if P::BIAS == 0 { 0 } else { extra[part] });
+            for (i, q) in w.q.iter().enumerate().skip(4 * part).take(8 / parts) {
+                v = _mm512_dpbusd_epi32(v, *q, _mm512_set1_epi32(x.q.add(4 * i).cast::<i32>().read()));
+            }
+            sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w.scales.scale[part], scale), sum);
+        }
+        for part in 0..if P::OFFSETS { parts } else { 0 } {
+            sum = _mm512_fmadd_ps(w.scales.offset[part], _mm512_set1_ps(f32::from_bits(extra[part] as u32)), sum);
+        }
+    }
+    sum
 }

@@ -1,94 +1,55 @@
-//! Several activation rows: the blocks of 32 weight rows are in registers while all activation rows pass by, four at a time.
+//! Several activation rows: up to eight at a time, whose integer sums with 32 weight rows are in registers.
 //!
-//! A broadcast from memory takes as long as one `vpdpbusd` or two, so 32 weight rows share it. A sum is read and written once
-//! for the eight `vpdpbusd` of a block.
+//! A broadcast from memory takes as long as one `vpdpbusd` or two, so 32 weight rows share it. A `vpdpbusd` waits five cycles
+//! for the one before it, in which ten others can begin: with eight activation rows there are sixteen. Weights are
+//! unpacked four values at a time, for each of these groups of rows again: all at once, they would need the registers, or
+//! keep the products waiting. A sum is read and written once for the eight `vpdpbusd` of a block.
 
-use super::super::{CHAINS, joined};
-use super::{Block, Extra, LONGEST, Packed, Side, ask, extras, extras_len, multiply};
+use super::super::CHAINS;
+use super::sums::Sums;
+use super::{Extra, LONGEST, Packed, Pair, Scales, each_block, extras};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// Activation rows that are multiplied at a time, at most, and whose sums wait.
-const MOST: usize = 4;
-pub const TILE: usize = 64;
+/// Activation rows that are multiplied at a time, at most.
+const MOST: usize = 8;
 
-/// The body for every block of 32 weight rows from `$n` on, with its number and the blocks of both halves; the same block
-/// of the next 32 weight rows is asked for. If there are but 16 weight rows, they stand in for the others.
-macro_rules! each_pair {
-    ($format:ty, $d:expr, $n:expr, |$b:ident, $w:ident| $body:block) => {{
-        let group = ROWS * $d.w_stride;
-        let second = if $n + ROWS < $d.cols { group } else { 0 };
-        let ahead = 2 * group;
-        let mut p = [$d.w.add($n * $d.w_stride), $d.w.add($n * $d.w_stride + second)];
-        for first in (0..$d.k / 32).step_by(<$format>::BLOCKS) {
-            let heads = [<$format>::head(p[0]), <$format>::head(p[1])];
-            for $b in first..first + <$format>::BLOCKS {
-                // Asked for all at once, the lines of a superblock would have to wait for each other.
-                let part = ROWS * <$format>::BYTES / <$format>::BLOCKS;
-                ask(p[0].add(($b - first) * part), part, ahead);
-                ask(p[1].add(($b - first) * part), part, ahead);
-                let $w = blocks::<$format>(p, &heads, $b - first);
-                $body
-            }
-            p = [p[0].add(ROWS * <$format>::BYTES), p[1].add(ROWS * <$format>::BYTES)];
-        }
-    }};
+/// Of so many activation rows, those that are multiplied at a time. There are not kernels for all numbers.
+fn together(rows: usize) -> usize {
+    match rows {
+        1..=4 | 6 => rows,
+        5 => 3,
+        7 => 4,
+        9 | 10 | 12 | 13 => 6,
+        _ => MOST,
+    }
 }
-pub(super) use each_pair;
 
 /// What waits in memory.
 #[repr(C, align(64))]
 struct Scratch {
-    sum: Sums,
-    extra: [Extra; MOST * LONGEST],
+    sum: Sums<MOST>,
+    factors: [Factors; MOST * LONGEST / 2],
+    /// Of one row, until they are among its factors.
+    extra: [Extra; LONGEST],
 }
 
-/// The sums of 32 weight rows, by chain and activation row.
-#[repr(C, align(64))]
-pub struct Sums([[[f32; 2 * ROWS]; TILE]; CHAINS]);
+/// What a block of an activation row has beside its integers.
+#[derive(Clone, Copy)]
+struct Factors {
+    scale: f32,
+    extra: Extra,
+}
 
-impl Sums {
-    /// Those of a chain and an activation row.
-    ///
-    /// # Safety
-    /// `s` has room for them.
-    #[inline(always)]
-    pub unsafe fn at(s: *mut Self, chain: usize, row: usize) -> *mut [f32; 2 * ROWS] {
-        // SAFETY: the caller's promise.
-        unsafe { &raw mut (*s).0[chain][row] }
-    }
-
-    /// Begins: chains that `blocks` blocks leave out have no products.
-    ///
-    /// # Safety
-    /// `s` has room for all.
-    pub unsafe fn begin(s: *mut Self, blocks: usize) {
-        for chain in blocks..CHAINS {
-            // SAFETY: a chain of `s`.
-            unsafe { Self::at(s, chain, 0).write_bytes(0, TILE) }
-        }
-    }
-
-    /// Adds up the chains of an activation row, and writes what exists of weight rows from `n` as row `m` of the tile.
-    ///
-    /// # Safety
-    /// As [`super::q8_packed`]: the rows exist, and all chains were written.
-    #[inline]
-    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-    pub unsafe fn finish(s: *mut Self, row: usize, d: &Dots, m: usize, n: usize) {
-        // SAFETY: the same contract.
-        unsafe {
-            for half in 0..if n + ROWS < d.cols { 2 } else { 1 } {
-                let mut chains = [_mm512_setzero_ps(); CHAINS];
-                for (c, chain) in chains.iter_mut().enumerate() {
-                    *chain = _mm512_load_ps(Self::at(s, c, row).cast::<f32>().add(half * ROWS));
-                }
-                _mm512_storeu_ps(d.out.add(m * d.out_stride + n + half * ROWS), joined(chains));
-            }
-        }
-    }
+/// Blocks of activation rows that are multiplied at a time.
+#[derive(Clone, Copy)]
+struct Blocks {
+    /// The first one's integers; the next one's are a stride further.
+    q: *const u8,
+    stride: usize,
+    factors: *const Factors,
 }
 
 /// # Safety
@@ -97,98 +58,193 @@ impl Sums {
 pub unsafe fn several<P: Packed>(d: &Dots) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
-    let most = (MOST * LONGEST / extras_len(d).max(1)).min(TILE);
-    // SAFETY: room for all.
-    unsafe { Sums::begin(&raw mut (*s).sum, d.k / 32) };
-    for m0 in (0..d.rows).step_by(most) {
-        let rows = most.min(d.rows - m0);
-        // SAFETY: rows and columns of the tile; the extras of `most` rows fit.
+    let most = MOST * LONGEST / 2 / (d.k / 32).max(1);
+    let mut m = 0;
+    while m < d.rows {
+        let count = together((d.rows - m).min(most));
+        // SAFETY: rows of the tile; their factors fit.
         unsafe {
-            let extra = (&raw mut (*s).extra).cast::<Extra>();
-            for m in 0..rows {
-                extras::<P>(d, m0 + m, extra.add(m * extras_len(d)));
-            }
-            let (q, scale, _) = q8_row(d, m0);
-            let x = Side { q, scale, extra };
-            for n in (0..d.cols).step_by(2 * ROWS) {
-                columns::<P>(d, s, (x, rows), n);
-                for m in 0..rows {
-                    Sums::finish(&raw mut (*s).sum, m, d, m0 + m, n);
-                }
+            match count {
+                1 => rows::<P, 1>(d, s, m),
+                2 => rows::<P, 2>(d, s, m),
+                3 => rows::<P, 3>(d, s, m),
+                4 => rows::<P, 4>(d, s, m),
+                6 => rows::<P, 6>(d, s, m),
+                _ => rows::<P, MOST>(d, s, m),
             }
         }
+        m += count;
     }
 }
 
-/// The sums of weight rows from `n` and the activation rows that begin at `x`.
+/// The results of `R` activation rows from `m`.
 ///
 /// # Safety
-/// As [`several`]: they exist, and their extras.
-#[inline]
+/// As [`several`]: they exist, and there is room for their factors.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, (x, rows): (Side, usize), n: usize) {
-    // SAFETY: blocks of the rows; sums of the scratch.
-    unsafe {
-        each_pair!(P, d, n, |b, w| {
-            let (mut m, mut x) = (0, x.further(d, 0, b));
-            while m < rows {
-                let sum = (Sums::at(&raw mut (*s).sum, b % CHAINS, m), b < CHAINS);
-                // As even groups as there are.
-                let count = (rows - m).div_ceil((rows - m).div_ceil(MOST));
-                match count {
-                    1 => add::<P, 1>(d, sum, &w, x),
-                    2 => add::<P, 2>(d, sum, &w, x),
-                    3 => add::<P, 3>(d, sum, &w, x),
-                    _ => add::<P, MOST>(d, sum, &w, x),
-                }
-                (m, x) = (m + count, x.further(d, count, 0));
-            }
-        });
-    }
-}
-
-/// Block `b` of those that lie together at both places.
-///
-/// # Safety
-/// The caller has the AVX-512 level; the blocks exist, and the heads are theirs.
-#[inline(always)]
-pub unsafe fn blocks<P: Packed>(p: [*const u8; 2], heads: &[P::Head; 2], b: usize) -> [Block; 2] {
+unsafe fn rows<P: Packed, const R: usize>(d: &Dots, s: *mut Scratch, m: usize) {
     // SAFETY: the same contract.
     unsafe {
-        match b {
-            0 => [P::block::<0>(p[0], &heads[0]), P::block::<0>(p[1], &heads[1])],
-            1 => [P::block::<1>(p[0], &heads[0]), P::block::<1>(p[1], &heads[1])],
-            2 => [P::block::<2>(p[0], &heads[0]), P::block::<2>(p[1], &heads[1])],
-            3 => [P::block::<3>(p[0], &heads[0]), P::block::<3>(p[1], &heads[1])],
-            4 => [P::block::<4>(p[0], &heads[0]), P::block::<4>(p[1], &heads[1])],
-            5 => [P::block::<5>(p[0], &heads[0]), P::block::<5>(p[1], &heads[1])],
-            6 => [P::block::<6>(p[0], &heads[0]), P::block::<6>(p[1], &heads[1])],
-            _ => [P::block::<7>(p[0], &heads[0]), P::block::<7>(p[1], &heads[1])],
+        let factors = (&raw mut (*s).factors).cast::<Factors>();
+        for r in 0..R {
+            let extra = (&raw mut (*s).extra).cast::<Extra>();
+            extras::<P>(d, m + r, extra);
+            let (_, scale, _) = q8_row(d, m + r);
+            for b in 0..d.k / 32 {
+                *factors.add(R * b + r) = Factors { scale: *scale.add(b), extra: *extra.add(b) };
+            }
+        }
+        let sum = &raw mut (*s).sum;
+        Sums::begin(sum, d.k / 32);
+        for n in (0..d.cols).step_by(2 * ROWS) {
+            columns::<P, R>(d, sum, Blocks { q: q8_row(d, m).0, stride: d.x_stride, factors }, n);
+            for r in 0..R {
+                Sums::finish(sum, r, d, m + r, n);
+            }
         }
     }
 }
 
-/// Adds the products of the block at `x`, and of `R - 1` rows after it, to their sums, or begins them.
+/// The sums of weight rows from `n` and the activation rows that begin with `x`.
 ///
 /// # Safety
-/// The caller has the AVX-512 level; the blocks and the sums exist.
+/// As [`rows`], and `x` has their factors.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn columns<P: Packed, const R: usize>(d: &Dots, sum: *mut Sums<MOST>, mut x: Blocks, n: usize) {
+    // SAFETY: blocks of the rows; their sums.
+    unsafe {
+        let mut w = Pair::new(d, n);
+        for first in (0..d.k / 32).step_by(P::BLOCKS) {
+            let heads = w.heads::<P>();
+            each_block!(P, |B| {
+                w.ask::<P>(B);
+                let b = first + B;
+                add::<P, R, B>((Sums::at(sum, b % CHAINS, 0), b < CHAINS), (w.p, &heads), x);
+                x = Blocks { q: x.q.add(32), factors: x.factors.add(R), ..x };
+            });
+            w.advance::<P>();
+        }
+    }
+}
+
+/// Adds the products of the `R` blocks at `x` with block `B` of those at both `p` to their sums, or begins them.
+///
+/// # Safety
+/// The caller has the AVX-512 level; the blocks and the sums exist, and the heads are theirs.
 #[inline(always)]
-unsafe fn add<P: Packed, const R: usize>(
-    d: &Dots,
+unsafe fn add<P: Packed, const R: usize, const B: usize>(
     (sums, begins): (*mut [f32; 2 * ROWS], bool),
-    w: &[Block; 2],
-    x: Side,
+    (p, heads): ([*const u8; 2], &[P::Head; 2]),
+    x: Blocks,
 ) {
     // SAFETY: the same contract.
     unsafe {
-        let sums = sums.cast::<[__m512; 2]>();
-        let mut sum = [[_mm512_setzero_ps(); 2]; R];
-        if !begins {
-            sum = std::array::from_fn(|r| *sums.add(r));
+        let scales = [P::scales::<B>(p[0], &heads[0]), P::scales::<B>(p[1], &heads[1])];
+        let (bases, offsets) = ([x.q, x.q.add(4 * x.stride)], [0, x.stride, 2 * x.stride, 3 * x.stride]);
+        let mut v = starts::<P, R>(x, 0);
+        macro_rules! quads {
+            ($($i:literal)*) => {$(
+                let w = [P::quad::<B, $i>(p[0]), P::quad::<B, $i>(p[1])];
+                for (r, v) in v.iter_mut().enumerate() {
+                    add_quad::<$i>(v, w, (bases[r / 4], offsets[r % 4]));
+                }
+            )*};
         }
-        multiply::<P, R, 2>(&mut sum, w, &std::array::from_fn(|r| x.further(d, r, 0)));
-        for (r, sum) in sum.into_iter().enumerate() {
-            *sums.add(r) = sum;
+        quads!(0 1 2 3);
+        if !P::WIDE {
+            add_scaled::<P, R>((sums, begins), &v, &scales, x, 0);
+            v = starts::<P, R>(x, 1);
+        }
+        quads!(4 5 6 7);
+        add_scaled::<P, R>((sums, P::WIDE && begins), &v, &scales, x, if P::WIDE { 0 } else { 1 });
+    }
+}
+
+/// Integer sums without products.
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+unsafe fn starts<P: Packed, const R: usize>(x: Blocks, part: usize) -> [[__m512i; 2]; R] {
+    // SAFETY: the same contract.
+    unsafe {
+        let mut v = [[_mm512_setzero_si512(); 2]; R];
+        for (r, v) in v.iter_mut().enumerate().filter(|_| P::BIAS != 0) {
+            *v = [_mm512_set1_epi32((*x.factors.add(r)).extra[part]); 2];
+        }
+        v
+    }
+}
+
+/// Adds the products of quad `I` of the activation block at `q` and `offset` bytes.
+///
+/// # Safety
+/// The block exists.
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn add_quad<const I: usize>(
+    [v0, v1]: &mut [__m512i; 2],
+    [w0, w1]: [__m512i; 2],
+    (q, offset): (*const u8, usize),
+) {
+    // SAFETY: a quad of the block; the instructions change nothing but registers.
+    unsafe {
+        // The compiler would load the broadcasts of all rows first, and have no registers left for them. For the same reason
+        // this is not said to be pure: what is not stays in its order.
+        let _quad: __m512i;
+        std::arch::asm!(
+            "vpbroadcastd {quad}, dword ptr [{q} + {offset} + 4 * {i}]",
+            "vpdpbusd {v0}, {w0}, {quad}",
+            "vpdpbusd {v1}, {w1}, {quad}",
+            quad = out(zmm_reg) _quad,
+            q = in(reg) q,
+            offset = in(reg) offset,
+            i = const I,
+            v0 = inout(zmm_reg) *v0,
+            v1 = inout(zmm_reg) *v1,
+            w0 = in(zmm_reg) w0,
+            w1 = in(zmm_reg) w1,
+            options(readonly, nostack, preserves_flags)
+        );
+    }
+}
+
+/// Adds the integer sums of one or both halves of a block to the sums, or begins them.
+///
+/// # Safety
+/// As [`add`].
+#[inline(always)]
+unsafe fn add_scaled<P: Packed, const R: usize>(
+    (sums, begins): (*mut [f32; 2 * ROWS], bool),
+    v: &[[__m512i; 2]; R],
+    w: &[Scales; 2],
+    x: Blocks,
+    part: usize,
+) {
+    macro_rules! each {
+        (|$at:ident| $before:expr) => {
+            for (r, v) in v.iter().enumerate() {
+                let Factors { scale, extra } = *x.factors.add(r);
+                for (half, (v, w)) in v.iter().zip(w).enumerate() {
+                    let $at = sums.add(r).cast::<f32>().add(half * ROWS);
+                    let scale = _mm512_mul_ps(w.scale[part], _mm512_set1_ps(scale));
+                    let mut sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(*v), scale, $before);
+                    if P::OFFSETS {
+                        let of = _mm512_set1_ps(f32::from_bits(extra[part] as u32));
+                        sum = _mm512_fmadd_ps(w.offset[part], of, sum);
+                    }
+                    _mm512_store_ps($at, sum);
+                }
+            }
+        };
+    }
+    // SAFETY: the same contract.
+    unsafe {
+        if begins {
+            each!(|_at| _mm512_setzero_ps());
+        } else {
+            each!(|at| _mm512_load_ps(at));
         }
     }
 }
