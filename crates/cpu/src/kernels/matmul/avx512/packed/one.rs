@@ -87,16 +87,16 @@ unsafe fn multiply<P: Packed>(mut sum: __m512, w: &Block, x: Side) -> __m512 {
     let parts = if P::WIDE { 1 } else { 2 };
     // SAFETY: the caller's block.
     unsafe {
-        let (scale, extra) = (_mm512_set1_ps(*x.scale), *x.extra);
+        let scale = _mm512_set1_ps(*x.scale);
         for part in 0..parts {
-            let mut v = _mm512_set1_epi32(if P::BIAS == 0 { 0 } else { extra[part] });
+            let mut v = _mm512_set1_epi32(if P::BIAS == 0 { 0 } else { (*x.extra)[part] });
             for (i, q) in w.q.iter().enumerate().skip(4 * part).take(8 / parts) {
                 v = _mm512_dpbusd_epi32(v, *q, _mm512_set1_epi32(x.q.add(4 * i).cast::<i32>().read()));
             }
             sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w.scales.scale[part], scale), sum);
         }
         for part in 0..if P::OFFSETS { parts } else { 0 } {
-            sum = _mm512_fmadd_ps(w.scales.offset[part], _mm512_set1_ps(f32::from_bits(extra[part] as u32)), sum);
+            sum = _mm512_fmadd_ps(w.scales.offset[part], _mm512_set1_ps(f32::from_bits((*x.extra)[part] as u32)), sum);
         }
     }
     sum
