@@ -120,32 +120,31 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Si
     // SAFETY: blocks of the rows; sums of the scratch.
     unsafe {
         let mut at = Pair::new(d, n);
-        let mut heads = at.heads::<P>();
-        for b in 0..d.k / 32 {
-            if b > 0 && b.is_multiple_of(P::BLOCKS) {
-                at.advance::<P>();
-                heads = at.heads::<P>();
-            }
-            at.ask::<P>(b % P::BLOCKS);
-            let w = blocks::<P>(at.p, &heads, b % P::BLOCKS);
-            let right = (&raw mut (*s).weights).cast::<__m512i>();
-            for (half, w) in w.iter().enumerate() {
-                for (i, q) in w.q.iter().enumerate() {
-                    *right.add(8 * half + i) = _mm512_sub_epi8(*q, _mm512_set1_epi8(P::BIAS as i8));
+        for first in (0..d.k / 32).step_by(P::BLOCKS) {
+            let heads = at.heads::<P>();
+            for b in first..first + P::BLOCKS {
+                at.ask::<P>(b - first);
+                let w = blocks::<P>(at.p, &heads, b - first);
+                let right = (&raw mut (*s).weights).cast::<__m512i>();
+                for (half, w) in w.iter().enumerate() {
+                    for (i, q) in w.q.iter().enumerate() {
+                        *right.add(8 * half + i) = _mm512_sub_epi8(*q, _mm512_set1_epi8(P::BIAS as i8));
+                    }
+                }
+                for tile in 0..d.rows.div_ceil(SIDE) {
+                    let x = x.further(d, first_row(d, tile), b);
+                    let from = (&raw mut (*s).integers[turn % 2]).cast::<i32>();
+                    let product = ByteSums { left: x.q, stride: d.x_stride, right: right.cast(), sums: from };
+                    match &mut last {
+                        Some(last) => product.run(tiles, &mut || last.add::<P>(d)),
+                        None => product.run(tiles, &mut || {}),
+                    }
+                    let to = Sums::at(&raw mut (*s).sum, b % CHAINS, tile * SIDE).cast::<f32>();
+                    last = Some(Integers::new(&w, x, from, to, b < CHAINS));
+                    turn += 1;
                 }
             }
-            for tile in 0..d.rows.div_ceil(SIDE) {
-                let x = x.further(d, first_row(d, tile), b);
-                let from = (&raw mut (*s).integers[turn % 2]).cast::<i32>();
-                let product = ByteSums { left: x.q, stride: d.x_stride, right: right.cast(), sums: from };
-                match &mut last {
-                    Some(last) => product.run(tiles, &mut || last.add::<P>(d)),
-                    None => product.run(tiles, &mut || {}),
-                }
-                let to = Sums::at(&raw mut (*s).sum, b % CHAINS, tile * SIDE).cast::<f32>();
-                last = Some(Integers::new(&w, x, from, to, b < CHAINS));
-                turn += 1;
-            }
+            at.advance::<P>();
         }
         if let Some(mut last) = last {
             for _ in 0..ByteSums::PARTS {

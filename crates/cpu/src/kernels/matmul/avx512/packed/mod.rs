@@ -41,7 +41,7 @@ pub trait Packed {
     const BYTES: usize;
     /// One scale per 32 values, not per 16.
     const WIDE: bool;
-    /// Has offsets.
+    /// Has offsets: if so, one per 32 values, and no bias.
     const OFFSETS: bool;
     /// What the integers are larger by than the format's.
     const BIAS: u8;
@@ -140,7 +140,8 @@ fn extras_len(d: &Dots) -> usize {
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn extras<P: Packed>(d: &Dots, m: usize, to: *mut Extra) {
-    const { assert!(P::BIAS == 0 || !P::OFFSETS) };
+    // Every block has extras, of one kind.
+    const { assert!(if P::OFFSETS { P::WIDE && P::BIAS == 0 } else { P::BIAS != 0 }) };
     // SAFETY: blocks of the row.
     unsafe {
         let (q, _, sums) = q8_row(d, m);
@@ -148,9 +149,8 @@ unsafe fn extras<P: Packed>(d: &Dots, m: usize, to: *mut Extra) {
             panel::starts(q, d.k / 32, P::WIDE, P::BIAS, to);
         }
         for b in 0..if P::OFFSETS { d.k / 32 } else { 0 } {
-            let halves = [*sums.add(2 * b), *sums.add(2 * b + 1)];
-            let sums = if P::WIDE { [halves[0] + halves[1]; 2] } else { halves };
-            *to.add(b) = sums.map(|sum| sum.to_bits() as i32);
+            let sum = *sums.add(2 * b) + *sums.add(2 * b + 1);
+            *to.add(b) = [sum.to_bits() as i32; 2];
         }
     }
 }

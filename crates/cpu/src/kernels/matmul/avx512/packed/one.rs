@@ -95,8 +95,8 @@ unsafe fn multiply<P: Packed>(mut sum: __m512, w: &Block, x: Side) -> __m512 {
             }
             sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), _mm512_mul_ps(w.scales.scale[part], scale), sum);
         }
-        for part in 0..if P::OFFSETS { parts } else { 0 } {
-            sum = _mm512_fmadd_ps(w.scales.offset[part], _mm512_set1_ps(f32::from_bits((*x.extra)[part] as u32)), sum);
+        if P::OFFSETS {
+            sum = _mm512_fmadd_ps(w.scales.offset[0], _mm512_set1_ps(f32::from_bits((*x.extra)[0] as u32)), sum);
         }
     }
     sum

@@ -15,6 +15,8 @@ use std::mem::MaybeUninit;
 
 /// Activation rows that are multiplied at a time, at most.
 const MOST: usize = 8;
+/// Blocks of theirs, at most: of rows that are very long, fewer are multiplied at a time.
+const MOST_BLOCKS: usize = MOST * LONGEST / 2;
 
 /// Of so many activation rows, those that are multiplied at a time. There are not kernels for all numbers.
 fn together(rows: usize) -> usize {
@@ -31,7 +33,7 @@ fn together(rows: usize) -> usize {
 #[repr(C, align(64))]
 struct Scratch {
     sum: Sums<MOST>,
-    factors: [Factors; MOST * LONGEST / 2],
+    factors: [Factors; MOST_BLOCKS],
     /// Of one row, until they are among its factors.
     extra: [Extra; LONGEST],
 }
@@ -58,7 +60,7 @@ struct Blocks {
 pub unsafe fn several<P: Packed>(d: &Dots) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
-    let most = MOST * LONGEST / 2 / (d.k / 32).max(1);
+    let most = MOST_BLOCKS / (d.k / 32).max(1);
     let mut m = 0;
     while m < d.rows {
         let count = together((d.rows - m).min(most));
@@ -141,7 +143,9 @@ unsafe fn add<P: Packed, const R: usize, const B: usize>(
     // SAFETY: the same contract.
     unsafe {
         let scales = [P::scales::<B>(p[0], &heads[0]), P::scales::<B>(p[1], &heads[1])];
-        let (bases, offsets) = ([x.q, x.q.add(4 * x.stride)], [0, x.stride, 2 * x.stride, 3 * x.stride]);
+        // With four rows or fewer nobody goes to the second base, which may then lie outside.
+        let bases = [x.q, x.q.wrapping_add(4 * x.stride)];
+        let offsets = [0, x.stride, 2 * x.stride, 3 * x.stride];
         let mut v = starts::<P, R>(x, 0);
         macro_rules! quads {
             ($($i:literal)*) => {$(
