@@ -68,6 +68,7 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
             w_biases: weights[total * (stride + side) + n * side..].as_ptr(),
             w_stride: stride,
             w_side_stride: side,
+            next: weights.as_ptr().wrapping_add((n + cols) * stride),
             x: x.as_ptr(),
             x_stride,
             rows,

@@ -84,8 +84,8 @@ struct Heads {
     d: usize,
 }
 
-/// `rows` rows that end at `depth` positions of one sequence.
-fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, rows: usize) {
+/// `rows` rows each of some texts, that end at `depth` positions.
+fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, (texts, rows): (usize, usize)) {
     let &Heads { heads, kv_heads, d } = shape;
     let row = dtype.row_bytes(d).expect("whole blocks");
     let half = kv_heads * KV_BLOCK * row;
@@ -100,9 +100,9 @@ fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, rows: usi
     };
     let blocks = depth.div_ceil(KV_BLOCK);
     let mut noise = Noise::new(1);
-    let mut rig = Rig::new(rows, 0);
-    rig.kv = vec![KvPool { block_bytes: 2 * half, blocks }];
-    rig.layout.table_blocks = blocks;
+    let mut rig = Rig::new(texts * rows, 0);
+    rig.kv = vec![KvPool { block_bytes: 2 * half, blocks: texts * blocks }];
+    (rig.layout.sequences, rig.layout.table_blocks) = (texts, blocks);
     let (q, y) = (rig.f32(heads * d), rig.f32(heads * d));
     let params = AttentionParams {
         heads: heads as u32,
@@ -118,18 +118,21 @@ fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, rows: usi
     let mut running = rig.start(cpu);
     // 0x3030 is a small f16, 0x30303030 a small f32, and q8_0 has a small scale.
     running.memory.kv_mut(0).fill(0x30);
-    for (i, entry) in running.memory.step_vars().table_mut(0, 0).iter_mut().enumerate() {
-        *entry = i as u32;
+    let mut vars = Vec::new();
+    for text in 0..texts {
+        for (i, entry) in running.memory.step_vars().table_mut(0, text).iter_mut().enumerate() {
+            *entry = (text * blocks + i) as u32;
+        }
+        let row = |r| RowVars { sequence: text as u32, position: (depth - rows + r) as u32, ..RowVars::default() };
+        vars.extend((0..rows).map(row));
     }
-    let vars: Vec<RowVars> =
-        (0..rows).map(|r| RowVars { position: (depth - rows + r) as u32, ..RowVars::default() }).collect();
     running.rows(&vars);
-    running.set(q, &noise.values(rows * heads * d));
+    running.set(q, &noise.values(texts * rows * heads * d));
     let time = shortest(|| running.run(cpu));
-    let bytes = 2 * kv_heads * depth * row;
-    let flops = 4 * heads * d * (depth * rows - rows * (rows - 1) / 2);
+    let bytes = texts * 2 * kv_heads * depth * row;
+    let flops = texts * 4 * heads * d * (depth * rows - rows * (rows - 1) / 2);
     println!(
-        "{:8} attention {dtype} {heads}/{kv_heads} × {d}, depth {depth}, {rows} rows: {time:.1} µs, {:.1} GB/s, {:.1} GFLOP/s",
+        "{:8} attention {dtype} {heads}/{kv_heads} × {d}, {texts} × depth {depth}, {rows} rows: {time:.1} µs, {:.1} GB/s, {:.1} GFLOP/s",
         cpu.level().name(),
         bytes as f64 / time / 1e3,
         flops as f64 / time / 1e3,
@@ -152,15 +155,22 @@ fn main() {
         norm(&mut cpu, 2048, 1, Store::Q8);
         norm(&mut cpu, 2048, 512, Store::Q8);
         [1, 5].iter().for_each(|rows| suppress(&mut cpu, 51_865, *rows));
+        for shape in [Heads { heads: 8, kv_heads: 4, d: 32 }, Heads { heads: 9, kv_heads: 3, d: 64 }] {
+            for depth in [1, 8, 40, 64, 72, 128, 200] {
+                attention(&mut cpu, &shape, DType::F16, depth, (8, 1));
+            }
+            // More than the caches hold.
+            [40, 72].iter().for_each(|depth| attention(&mut cpu, &shape, DType::F16, *depth, (1000, 1)));
+        }
         for shape in [
             Heads { heads: 9, kv_heads: 3, d: 64 },
             Heads { heads: 16, kv_heads: 8, d: 128 },
             Heads { heads: 32, kv_heads: 8, d: 64 },
         ] {
             for dtype in [DType::F16, DType::F32, DType::Q8_0] {
-                attention(&mut cpu, &shape, dtype, 4096, 1);
+                attention(&mut cpu, &shape, dtype, 4096, (1, 1));
             }
-            attention(&mut cpu, &shape, DType::F16, 512, 512);
+            attention(&mut cpu, &shape, DType::F16, 512, (1, 512));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::lane::{self, Lane, Split};
 use crate::memory::{KvPool, Memory, Regions};
 use crate::pool::Barrier;
 use crate::ready::Ready;
-use akunu_plan::op::{KvParams, Per};
+use akunu_plan::op::{KvParams, OpKind, Per};
 use akunu_plan::record::{Addr, Record};
 use akunu_plan::rules::Chosen;
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
@@ -18,6 +18,23 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Scratch memory of every worker, in bytes. Kernels that would need more do not serve the shape.
 /// Pages nobody touches cost nothing.
 pub const SCRATCH_BYTES: usize = 2 << 20;
+
+/// What is kept beside a record.
+pub(crate) struct Beside {
+    /// The product that follows it, in this step or the next one; itself where there is none.
+    following: usize,
+    /// How often lanes have asked for a part of it.
+    asked: AtomicU64,
+}
+
+impl Beside {
+    pub fn all(records: &[Record]) -> Vec<Self> {
+        let is_product = |i: &usize| matches!(records[*i].kind(), Some(OpKind::MatMul | OpKind::MatMulGated));
+        let n = records.len();
+        let following = |i| (i + 1..n).chain(0..i).find(is_product).unwrap_or(i);
+        (0..n).map(|i| Self { following: following(i), asked: AtomicU64::new(0) }).collect()
+    }
+}
 
 /// Everything a kernel may touch, for one submission.
 ///
@@ -41,9 +58,8 @@ pub struct Context<'a> {
     scratch: *mut u8,
     /// Where the workers meet.
     barrier: Arc<Barrier>,
-    /// The first record, and by record how often lanes have asked for a part of it.
-    records: *const Record,
-    asked: &'a [AtomicU64],
+    records: &'a [Record],
+    beside: &'a [Beside],
 }
 
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
@@ -60,7 +76,7 @@ impl<'a> Context<'a> {
         ready: &'a Ready,
         barrier: Arc<Barrier>,
     ) -> Self {
-        ready.asked.iter().for_each(|asked| asked.store(0, Ordering::Relaxed));
+        ready.beside.iter().for_each(|beside| beside.asked.store(0, Ordering::Relaxed));
         let header = memory.step_vars().header();
         let layout = memory.step_layout();
         let steps = memory.steps().as_mut_ptr().cast::<u8>();
@@ -79,8 +95,8 @@ impl<'a> Context<'a> {
             outputs: header.outputs as usize,
             scratch,
             barrier,
-            records: ready.bound.records.as_ptr(),
-            asked: &ready.asked,
+            records: &ready.bound.records,
+            beside: &ready.beside,
             kv: memory.kv_pools(),
             regions: memory.regions(),
         }
@@ -96,8 +112,18 @@ impl<'a> Context<'a> {
     /// once in a step; there are as many in every step of a submission.
     #[inline]
     pub fn untaken(&self, record: &Record, lane: Lane, parts: usize) -> impl Iterator<Item = usize> {
-        let index = (&raw const *record as usize - self.records as usize) / size_of::<Record>();
-        lane::untaken(&self.asked[index], lane.count, parts)
+        lane::untaken(&self.beside[self.index(record)].asked, lane.count, parts)
+    }
+
+    #[inline]
+    fn index(&self, record: &Record) -> usize {
+        (&raw const *record as usize - self.records.as_ptr() as usize) / size_of::<Record>()
+    }
+
+    /// The product that follows a record.
+    #[inline]
+    pub fn following(&self, record: &Record) -> &Record {
+        &self.records[self.beside[self.index(record)].following]
     }
 
     /// The columns of `total`, of so many bytes each, that a lane has to do: its own, and parts that all leave, as they come.
@@ -255,3 +281,21 @@ impl<'a> Context<'a> {
 }
 
 const _: () = assert!(SCRATCH_BYTES.is_multiple_of(ALIGN));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable;
+
+    #[test]
+    fn the_first_product_follows_the_last() {
+        let following = |kinds: &[OpKind]| -> Vec<usize> {
+            let records: Vec<_> = kinds.iter().map(|kind| Record { op: *kind as u32, ..Record::zeroed() }).collect();
+            Beside::all(&records).iter().map(|beside| beside.following).collect()
+        };
+        let kinds = [OpKind::Embed, OpKind::MatMul, OpKind::Norm, OpKind::MatMulGated, OpKind::Attention];
+        assert_eq!(following(&kinds), [1, 3, 3, 1, 1]);
+        assert_eq!(following(&kinds[..2]), [1, 1]);
+        assert_eq!(following(&kinds[..1]), [0]);
+    }
+}

@@ -3,6 +3,7 @@
 //! the same bytes have a barrier between them. Done once per bound program, never per replay.
 
 use crate::block::ALIGN;
+use crate::context::Beside;
 use crate::kernels;
 use crate::level::Level;
 use crate::memory::Memory;
@@ -15,7 +16,6 @@ use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, W_IS_PA
 use akunu_plan::steps::KV_BLOCK;
 use akunu_plan::{q8, tiles};
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
 
 /// A bound program that may be replayed in the memory it was checked against.
 pub struct Ready {
@@ -30,8 +30,8 @@ pub struct Ready {
     pub(crate) rounds: bool,
     /// Records between barriers.
     pub(crate) phases: Vec<Range<usize>>,
-    /// By record: see `Context::untaken`.
-    pub(crate) asked: Vec<AtomicU64>,
+    /// By record.
+    pub(crate) beside: Vec<Beside>,
 }
 
 impl Ready {
@@ -98,8 +98,8 @@ pub(crate) fn check(
         rounds |= record.flags & MAY_ROUND != 0;
         whole_texts |= own_keys || record.kind() == Some(OpKind::MeanRows);
     }
-    let asked = bound.records.iter().map(|_| AtomicU64::new(0)).collect();
-    Ok(Ready { phases, asked, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
+    let beside = Beside::all(&bound.records);
+    Ok(Ready { phases, beside, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
 }
 
 /// Operands a result may take the place of: they are read value by value before it is written.

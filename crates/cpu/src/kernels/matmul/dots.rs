@@ -20,6 +20,8 @@ pub struct Dots {
     /// Bytes from one weight row to the next, in the data plane and in each side plane.
     pub w_stride: usize,
     pub w_side_stride: usize,
+    /// Weights that this worker multiplies after these, for kernels that ask for them; any address will do.
+    pub next: *const u8,
     /// Activations: f32 rows, or int8 rows as in `akunu_plan::q8`.
     pub x: *const u8,
     pub x_stride: usize,

@@ -273,6 +273,7 @@ impl Problem {
             w_biases: biases.bytes()[n.start * self.strides[1]..].as_ptr(),
             w_stride: self.strides[0],
             w_side_stride: self.strides[1],
+            next: std::ptr::null(),
             x: self.x.bytes()[m.start * self.x_stride..].as_ptr(),
             x_stride: self.x_stride,
             rows,

@@ -92,7 +92,7 @@ impl Weights {
         (record, context, run): (&Record, &Context<'_>, DotsFn),
         (m0, rows): (usize, usize),
         (n0, cols): (usize, usize),
-        out: *mut f32,
+        (out, next): (*mut f32, *const u8),
     ) {
         let p = record.params::<MatMulParams>();
         let (stride, side) = (p.row_bytes as usize, p.side_bytes as usize);
@@ -102,6 +102,7 @@ impl Weights {
             w_biases: self.biases.wrapping_add(n0 * side),
             w_stride: stride,
             w_side_stride: side,
+            next,
             x: context.row(record, slots::matmul::X, m0),
             x_stride: record.strides[slots::matmul::X] as usize,
             rows,
@@ -115,6 +116,23 @@ impl Weights {
         // inside their regions, and that the row of the table serves the record on this machine.
         unsafe { run(&tile) }
     }
+}
+
+/// The weights that a worker multiplies after those of the columns before `n`: its next columns, or those of the product that
+/// follows.
+#[inline]
+fn after(record: &Record, context: &Context<'_>, lane: Lane, n: usize) -> *const u8 {
+    const { assert!(slots::matmul::W == slots::gated::W) };
+    let first = |record: &Record, n: usize| {
+        let p = record.params::<MatMulParams>();
+        context.operand(record, slots::matmul::W).wrapping_add(n * p.row_bytes as usize).cast_const()
+    };
+    let share = |record: &Record| lane.share(record.params::<MatMulParams>().n as usize, record.grain as usize);
+    if n < share(record).end {
+        return first(record, n);
+    }
+    let next = context.following(record);
+    first(next, share(next).start)
 }
 
 /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`, to f32 or to the form products take.
@@ -135,7 +153,8 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
             // which this worker alone has `n0..n0 + cols`. An int8 row is cut at whole blocks, because grain and tile are
             // multiples of one and so is `n`.
             unsafe {
-                weights.dots((record, context, run), (m0, rows), (n0, cols), tile);
+                let next = after(record, context, lane, n0 + cols);
+                weights.dots((record, context, run), (m0, rows), (n0, cols), (tile, next));
                 for row in 0..rows {
                     let dots = tile.add(row * cols);
                     let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n0));
@@ -274,8 +293,10 @@ unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, la
             let rows = TILE_ROWS.min(count - m0);
             // SAFETY: as in `matmul`; both tiles fit the scratch.
             unsafe {
-                gates.dots((record, context, run), (m0, rows), (n0, cols), gate_tile);
-                ups.dots((record, context, run), (m0, rows), (n0, cols), up_tile);
+                let beside = ups.data.wrapping_add(n0 * p.row_bytes as usize);
+                gates.dots((record, context, run), (m0, rows), (n0, cols), (gate_tile, beside));
+                let next = after(record, context, lane, n0 + cols);
+                ups.dots((record, context, run), (m0, rows), (n0, cols), (up_tile, next));
                 for row in 0..rows {
                     let (x, u) = (gate_tile.add(row * cols), up_tile.add(row * cols));
                     if converts {

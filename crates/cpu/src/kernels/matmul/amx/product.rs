@@ -232,6 +232,7 @@ fn part(weights: &Weights, p: &MatMulParams, n: usize, cols: usize) -> Dots {
         w_biases: weights.biases.wrapping_add(n * side),
         w_stride: stride,
         w_side_stride: side,
+        next: std::ptr::null(),
         x: std::ptr::null(),
         x_stride: 0,
         rows: 0,

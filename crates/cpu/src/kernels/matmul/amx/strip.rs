@@ -263,6 +263,7 @@ mod tests {
             w_biases: std::ptr::null(),
             w_stride: P::BYTES,
             w_side_stride: 0,
+            next: std::ptr::null(),
             x: std::ptr::null(),
             x_stride: 0,
             rows: 0,

@@ -10,6 +10,7 @@ use super::sums::Sums;
 use super::{Extra, LONGEST, Packed, Pair, Scales, each_block, extras};
 use crate::kernels::matmul::dots::{Dots, q8_row};
 use crate::packed::ROWS;
+use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -17,6 +18,9 @@ use std::mem::MaybeUninit;
 const MOST: usize = 8;
 /// Blocks of theirs, at most: of rows that are very long, fewer are multiplied at a time.
 const MOST_BLOCKS: usize = MOST * LONGEST / 2;
+
+/// Blocks of 32 weight rows that are multiplied while as many after them are asked for, about.
+const STRETCH: usize = 96;
 
 /// Of so many activation rows, those that are multiplied at a time. There are not kernels for all numbers.
 fn together(rows: usize) -> usize {
@@ -79,6 +83,30 @@ pub unsafe fn several<P: Packed>(d: &Dots) {
     }
 }
 
+/// Asks for weights that follow those at hand: beside every block one line at each of as many places as a block has lines. The
+/// processor's own prefetchers look after each page alone, and so bring most where the places are in different ones.
+struct Soon {
+    at: *const u8,
+    apart: usize,
+}
+
+impl Soon {
+    /// What begins at `at`, beside so many blocks.
+    fn new(at: *const u8, blocks: usize) -> Self {
+        // Odd, so that the places are not in the same set of a cache. The line that is then left out between two of them comes
+        // by itself.
+        Self { at, apart: 64 * (blocks | 1) }
+    }
+
+    #[inline(always)]
+    fn ask<P: Packed>(&mut self) {
+        for i in 0..(2 * ROWS * P::BYTES / P::BLOCKS).div_ceil(64) {
+            prefetch_far(self.at.wrapping_add(i * self.apart));
+        }
+        self.at = self.at.wrapping_add(64);
+    }
+}
+
 /// The results of `R` activation rows from `m`.
 ///
 /// # Safety
@@ -98,10 +126,17 @@ unsafe fn rows<P: Packed, const R: usize>(d: &Dots, s: *mut Scratch, m: usize) {
         }
         let sum = &raw mut (*s).sum;
         Sums::begin(sum, d.k / 32);
-        for n in (0..d.cols).step_by(2 * ROWS) {
-            columns::<P, R>(d, sum, Blocks { q: q8_row(d, m).0, stride: d.x_stride, factors }, n);
-            for r in 0..R {
-                Sums::finish(sum, r, d, m + r, n);
+        let (blocks, pairs) = (d.k / 32, d.cols.div_ceil(2 * ROWS));
+        let stretches = (pairs * blocks / STRETCH).clamp(1, pairs.max(1));
+        for stretch in 0..stretches {
+            let [first, end] = [stretch, stretch + 1].map(|i| pairs * i / stretches);
+            let next = if end < pairs { d.w.wrapping_add(end * 2 * ROWS * d.w_stride) } else { d.next };
+            let mut soon = Soon::new(next, (end - first) * blocks);
+            for n in (first..end).map(|pair| pair * 2 * ROWS) {
+                columns::<P, R>(d, sum, Blocks { q: q8_row(d, m).0, stride: d.x_stride, factors }, n, &mut soon);
+                for r in 0..R {
+                    Sums::finish(sum, r, d, m + r, n);
+                }
             }
         }
     }
@@ -113,14 +148,14 @@ unsafe fn rows<P: Packed, const R: usize>(d: &Dots, s: *mut Scratch, m: usize) {
 /// As [`rows`], and `x` has their factors.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn columns<P: Packed, const R: usize>(d: &Dots, sum: *mut Sums<MOST>, mut x: Blocks, n: usize) {
+unsafe fn columns<P: Packed, const R: usize>(d: &Dots, sum: *mut Sums<MOST>, mut x: Blocks, n: usize, soon: &mut Soon) {
     // SAFETY: blocks of the rows; their sums.
     unsafe {
         let mut w = Pair::new(d, n);
         for first in (0..d.k / 32).step_by(P::BLOCKS) {
             let heads = w.heads::<P>();
             each_block!(P, |B| {
-                w.ask::<P>(B);
+                soon.ask::<P>();
                 let b = first + B;
                 add::<P, R, B>((Sums::at(sum, b % CHAINS, 0), b < CHAINS), (w.p, &heads), x);
                 x = Blocks { q: x.q.add(32), factors: x.factors.add(R), ..x };
