@@ -113,7 +113,7 @@ fn print(name: &str, columns: impl IntoIterator<Item = String>) {
 /// processes interrupt few of the pieces, so the fastest tenth of them counts.
 fn bandwidth(threads: usize, bytes: usize, unit: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
     let bytes = bytes / unit / threads * unit * threads;
-    let piece = PIECE.min(bytes / threads) / unit * unit;
+    let piece = (PIECE.min(bytes / threads) / unit).max(1) * unit;
     let pieces = bytes / threads / piece;
     let (barrier, over) = (Barrier::new(threads), AtomicBool::new(false));
     let end = Instant::now() + PATIENCE;

@@ -123,6 +123,10 @@ impl Weights {
 #[inline]
 fn after(record: &Record, context: &Context<'_>, lane: Lane, n: usize) -> *const u8 {
     const { assert!(slots::matmul::W == slots::gated::W) };
+    // Kernels of one row read at places of their own, and ask for nothing beyond.
+    if context.count(record) == 1 {
+        return std::ptr::null();
+    }
     let first = |record: &Record, n: usize| {
         let p = record.params::<MatMulParams>();
         context.operand(record, slots::matmul::W).wrapping_add(n * p.row_bytes as usize).cast_const()
