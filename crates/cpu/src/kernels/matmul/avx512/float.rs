@@ -1,8 +1,9 @@
 //! f32 activations: float weights, and every other format decoded on the way.
 //!
 //! Value `k` of a row belongs to lane `k % 16` of one register per product, as in `generic` but
-//! with fused multiply-adds. Few activation rows multiply the weights as they are converted; for
-//! more, panels of weights are converted once, and running registers wait in memory meanwhile.
+//! with fused multiply-adds. Float weights are converted beside every few activation rows: six of these leave the
+//! multiplications bound by arithmetic, and panels of converted weights cost as much as they save. Other formats are decoded
+//! into panels once for a tile of activation rows, and running registers wait in memory meanwhile.
 
 use super::low_bits;
 use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES};
@@ -13,8 +14,6 @@ use akunu_dtype::{DType, Format};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
-/// With up to this many activation rows weights are not converted in memory.
-const FEW: usize = 24;
 /// Values of a panel; whole blocks of every format.
 const PANEL: usize = 1024;
 /// Weight rows of a panel.
@@ -65,8 +64,8 @@ unsafe fn load_f32(p: *const u8, exist: u16) -> __m512 {
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn load_f16(p: *const u8, exist: u16) -> __m512 {
-    // SAFETY: the mask leaves the numbers that exist.
-    _mm512_cvtph_ps(unsafe { _mm256_maskz_loadu_epi16(exist, p.cast()) })
+    // SAFETY: the mask leaves the numbers that exist. Exceptions as they are set: only then the load is part of the conversion.
+    _mm512_cvt_roundph_ps::<_MM_FROUND_CUR_DIRECTION>(unsafe { _mm256_maskz_loadu_epi16(exist, p.cast()) })
 }
 
 #[inline]
@@ -86,13 +85,7 @@ macro_rules! kernels {
         #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
         pub unsafe fn $name(d: &Dots) {
             // SAFETY: the same contract.
-            unsafe {
-                match d.rows {
-                    0 => {}
-                    1..=FEW => few::<$float>(d),
-                    _ => panels(d, |n, k, len, out| convert::<$float>(d, n, k, len, out)),
-                }
-            }
+            unsafe { direct::<$float>(d) }
         }
     )*};
 }
@@ -139,7 +132,7 @@ pub unsafe fn f32_packed(d: &Dots) {
 
 /// A few weight rows at a time, which stay in the cache for all activation rows.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn few<F: Float>(d: &Dots) {
+unsafe fn direct<F: Float>(d: &Dots) {
     // SAFETY: rows of the tile.
     unsafe {
         if d.rows == 1 {
@@ -149,12 +142,14 @@ unsafe fn few<F: Float>(d: &Dots) {
         }
         let apart = d.apart(4);
         for n in 0..apart {
-            for m in (0..d.rows).step_by(4) {
+            for m in (0..d.rows).step_by(6) {
                 match d.rows - m {
                     1 => rows::<F, 1, 4>(d, m, (n, apart)),
                     2 => rows::<F, 2, 4>(d, m, (n, apart)),
                     3 => rows::<F, 3, 4>(d, m, (n, apart)),
-                    _ => rows::<F, 4, 4>(d, m, (n, apart)),
+                    4 => rows::<F, 4, 4>(d, m, (n, apart)),
+                    5 => rows::<F, 5, 4>(d, m, (n, apart)),
+                    _ => rows::<F, 6, 4>(d, m, (n, apart)),
                 }
             }
         }
@@ -192,7 +187,7 @@ unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, (n,
             add(k, 16.min(d.k - k));
         }
         for (i, sum) in sum.into_iter().enumerate() {
-            d.put(m + i, (n, apart), sum.map(|sum| fold(sum)));
+            d.put(m + i, (n, apart), fold(sum));
         }
     }
 }
@@ -235,9 +230,11 @@ unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
                     }
                 }
                 for m in 0..rows {
-                    for n in 0..cols {
-                        let sum = _mm512_load_ps((&raw const (*s).sum[m][n]).cast());
-                        *d.out.add((m0 + m) * d.out_stride + n0 + n) = fold(sum);
+                    for n in (0..cols).step_by(INNER) {
+                        let sums = std::array::from_fn(|c| _mm512_load_ps((&raw const (*s).sum[m][n + c]).cast()));
+                        let dots: [f32; INNER] = fold(sums);
+                        let out = d.out.add((m0 + m) * d.out_stride + n0 + n);
+                        out.copy_from_nonoverlapping(dots.as_ptr(), INNER.min(cols - n));
                     }
                 }
             }
@@ -281,19 +278,6 @@ unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usiz
     }
 }
 
-/// Floats to f32.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn convert<F: Float>(d: &Dots, n: usize, k: usize, len: usize, out: *mut f32) {
-    // SAFETY: `len` values of the row, and as much room.
-    unsafe {
-        let w = d.w.add(n * d.w_stride + k * F::BYTES);
-        for i in (0..len).step_by(16) {
-            let n = 16.min(len - i);
-            _mm512_mask_storeu_ps(out.add(i), low_bits(n) as u16, F::load(w.add(i * F::BYTES), n));
-        }
-    }
-}
-
 /// Any format to f32.
 unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut f32) {
     // SAFETY: `len` values of the row, whole blocks of them, and as much room.
@@ -303,12 +287,22 @@ unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut
     }
 }
 
-/// The sum of the chains, the upper half onto the lower until one is left.
+/// The sums of the lanes of every register, the upper half onto the lower until one is left; four registers at a time.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn fold(v: __m512) -> f32 {
-    let v = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));
-    let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
-    let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
-    _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
+fn fold<const N: usize>(v: [__m512; N]) -> [f32; N] {
+    const { assert!(N.is_multiple_of(4)) };
+    let mut sums = [0.0; N];
+    for (sums, v) in sums.as_chunks_mut::<4>().0.iter_mut().zip(v.as_chunks::<4>().0) {
+        // Halves, then quarters, of two registers beside each other.
+        let halves = |a, b| _mm512_add_ps(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
+        let (a, b) = (halves(v[0], v[1]), halves(v[2], v[3]));
+        let v = _mm512_add_ps(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+        let v = _mm512_add_ps(v, _mm512_permute_ps::<0x4e>(v));
+        let v = _mm512_add_ps(v, _mm512_movehdup_ps(v));
+        let firsts = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), v);
+        // SAFETY: four values.
+        unsafe { _mm_storeu_ps(sums.as_mut_ptr(), _mm512_castps512_ps128(firsts)) };
+    }
+    sums
 }

@@ -246,7 +246,7 @@ unsafe fn line(p: *const u8, at: usize) -> __m512i {
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn f16s(p: *const u8, at: usize) -> __m512 {
     // SAFETY: the caller's bytes.
-    unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(p.add(at).cast())) }
+    unsafe { _mm512_cvt_roundph_ps::<_MM_FROUND_CUR_DIRECTION>(_mm256_loadu_si256(p.add(at).cast())) }
 }
 
 #[inline]
