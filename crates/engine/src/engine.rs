@@ -318,12 +318,12 @@ impl Engine {
     }
 
     /// Takes one step with all workers waiting after every op of its program: the nanoseconds each took.
-    pub fn time_ops(&mut self, part: Part<'_>) -> Result<Vec<u64>, Error> {
-        let mut parts = [part];
-        self.prepare(&mut parts, 1)?;
+    pub fn time_ops(&mut self, parts: &mut [Part<'_>]) -> Result<Vec<u64>, Error> {
+        self.prepare(parts, 1)?;
         let times = self.cpu.replay_timed(&self.classes[self.last].ready, &mut self.memory)?;
-        let [part] = parts;
-        part.sequence.set_len(part.sequence.len() + part.tokens.len());
+        for part in parts {
+            part.sequence.set_len(part.sequence.len() + part.tokens.len());
+        }
         Ok(times)
     }
 

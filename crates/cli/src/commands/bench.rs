@@ -45,9 +45,15 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let prefill = measure(&plan, plan.prompt, || prefill(&mut engine, &base, plan.prompt))?;
     let decode = measure(&plan, plan.gen_, || decode(&mut engine, &base, plan.gen_))?;
     let prompt = plan.prompt.clamp(1, engine.chunk());
+    let mut ops_of = |rows: usize, prompt: bool| {
+        let tokens = ids(rows, engine.vocab());
+        ops(&mut engine, plan.repeat, (rows, plan.depth), |engine| {
+            engine.time_ops(&mut [Part { sequence: &mut base.fork(), tokens: &tokens, outputs: Outputs::Last, prompt }])
+        })
+    };
     let ops = match matches.get_one::<String>("ops").map(String::as_str) {
-        Some("prefill") => Some(ops(&mut engine, &base, &plan, prompt, true)?),
-        Some(_) => Some(ops(&mut engine, &base, &plan, 1, false)?),
+        Some("prefill") => Some(ops_of(prompt, true)?),
+        Some(_) => Some(ops_of(1, false)?),
         None => None,
     };
 
@@ -122,18 +128,19 @@ fn decode(engine: &mut Engine, base: &Sequence, tokens: usize) -> Result<f64, Er
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Seconds of every op of a step behind `plan.depth` positions: the median of the repetitions.
-fn ops(engine: &mut Engine, base: &Sequence, plan: &Plan, rows: usize, prompt: bool) -> Result<(Vec<Entry>, Vec<f64>)> {
-    let tokens = ids(rows, engine.vocab());
-    let mut runs: Vec<Vec<u64>> = Vec::new();
-    for _ in 0..plan.repeat.max(5) + 1 {
-        let sequence = &mut base.fork();
-        runs.push(engine.time_ops(Part { sequence, tokens: &tokens, outputs: Outputs::Last, prompt })?);
-    }
-    runs.remove(0);
+/// Seconds of every op of a step with `rows` rows behind `depth` positions: the median of the repetitions of `step`, which gives
+/// nanoseconds.
+pub(super) fn ops(
+    engine: &mut Engine,
+    repeat: usize,
+    (rows, depth): (usize, usize),
+    mut step: impl FnMut(&mut Engine) -> Result<Vec<u64>, Error>,
+) -> Result<(Vec<Entry>, Vec<f64>)> {
+    step(engine)?;
+    let runs: Vec<Vec<u64>> = (0..repeat.max(5)).map(|_| step(engine)).collect::<Result<_, _>>()?;
     let program = engine.last_program();
     let bound = engine.cpu().bind(program).map_err(Error::from)?;
-    let entries = program_table::entries(program, &bound, rows, plan.depth);
+    let entries = program_table::entries(program, &bound, rows, depth);
     let time = |i: usize| {
         let times: Vec<f64> = runs.iter().filter_map(|r| r.get(i)).map(|&ns| ns as f64 * 1e-9).collect();
         units::median(&times)

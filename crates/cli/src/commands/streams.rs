@@ -5,11 +5,13 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::{Event, GenerateOptions, Request, RequestId, Scheduler, SchedulerOptions};
+use akunu::{Engine, Event, GenerateOptions, Outputs, Part, Request, RequestId, Scheduler, SchedulerOptions};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;
 
+use crate::commands::bench;
+use crate::program_table::{self, Entry};
 use crate::source::Source;
 use crate::{loading, terminal, units};
 
@@ -66,8 +68,10 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let longest = (prompt + 1).max(SHORT + tokens);
     options.context = Some(longest);
     options.sequences = (streams * (SHORT + tokens)).div_ceil(longest) + 2;
-    let engine = source.load(options)?;
+    let mut engine = source.load(options)?;
     let vocab = engine.vocab();
+    let memory = engine.read_bandwidth();
+    let ops = matches.contains_id("ops").then(|| step_ops(&mut engine, streams, tokens, number("repeat"))).transpose()?;
     let mut scheduler = Scheduler::new(engine, SchedulerOptions { sequences: streams + 1, cache: 0, chunk: None });
     // Pages are touched and kernels warm before anything counts.
     together(&mut scheduler, streams, tokens.min(8), 0, vocab)?;
@@ -87,7 +91,7 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let gap = |of: &dyn Fn(&Round) -> &Vec<f64>, q: f64| median(&|r| quantile(of(r), q));
     let ratio = median(&Round::ratio);
     let stall = median(&Round::stall);
-    let value = json!({
+    let mut value = json!({
         "model": source.name(),
         "streams": streams,
         "tokens": tokens,
@@ -109,6 +113,9 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     });
     let mut out = terminal::out();
     if matches.get_flag("json") {
+        if let Some((entries, times)) = &ops {
+            value["ops"] = program_table::to_json(entries, Some(times));
+        }
         writeln!(out, "{value}")?;
     } else {
         let time = |key: &str| units::time(value[key].as_f64().unwrap_or(0.0));
@@ -122,15 +129,41 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
             let (p99, median) = (reading("gap_p99_s"), reading("gap_median_s"));
             writeln!(out, "while a prompt of {prompt} is read: p99 {p99}, {stall:.2} times the median {median}")?;
         }
+        if let Some((entries, times)) = &ops {
+            writeln!(out)?;
+            program_table::print(&mut out, entries, Some((times, memory)))?;
+        }
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// The ops of a step of `streams` texts that have half of their tokens.
+fn step_ops(engine: &mut Engine, streams: usize, tokens: usize, repeat: usize) -> Result<(Vec<Entry>, Vec<f64>)> {
+    let depth = SHORT + tokens / 2;
+    let mut texts = Vec::with_capacity(streams);
+    for seed in 0..streams {
+        let mut text = engine.sequence();
+        engine.prefill(&mut text, &prompt_of(seed, depth, engine.vocab()))?;
+        texts.push(text);
+    }
+    bench::ops(engine, repeat, (streams, depth), |engine| {
+        let part = |sequence| Part { sequence, tokens: &[1], outputs: Outputs::Last, prompt: false };
+        let times = engine.time_ops(&mut texts.iter_mut().map(part).collect::<Vec<_>>())?;
+        texts.iter_mut().for_each(|text| text.truncate(depth).unwrap_or_default());
+        Ok(times)
+    })
+}
+
+/// The tokens of a prompt, another for every seed.
+fn prompt_of(seed: usize, len: usize, vocab: usize) -> Vec<u32> {
+    (0..len).map(|t| ((t * 7919 + seed * 104_729 + 13) % vocab) as u32).collect()
+}
+
 /// `streams` generations at once; when each has a quarter of its tokens, one more comes with a long prompt.
 fn together(scheduler: &mut Scheduler, streams: usize, tokens: usize, prompt: usize, vocab: usize) -> Result<Run> {
     let request = |seed: usize, len: usize, max_tokens| Request {
-        tokens: (0..len).map(|t| ((t * 7919 + seed * 104_729 + 13) % vocab) as u32).collect(),
+        tokens: prompt_of(seed, len, vocab),
         options: GenerateOptions::new().max_tokens(max_tokens).ignore_eos(true),
     };
     let mut last: HashMap<RequestId, Instant> = HashMap::new();

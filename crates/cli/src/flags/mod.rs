@@ -282,13 +282,13 @@ fn bench() -> Command {
                 "Measure N generations at once instead, also while one more with --prompt tokens comes",
             )
             .value_parser(values::streams)
-            .conflicts_with_all(["ops", "depth"]),
+            .conflicts_with("depth"),
         )
         .arg(
             option(
                 "ops",
                 "STEP",
-                "Also print every op of a decode step, or of a prefill step, with its time and bandwidth",
+                "Also print every op of a decode step (of all streams), or of a prefill step, with its time and bandwidth",
             )
             .value_parser(["decode", "prefill"])
             .num_args(0..=1)
