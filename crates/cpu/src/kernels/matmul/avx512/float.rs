@@ -176,8 +176,11 @@ unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, (n,
         let line = 64 / F::BYTES;
         let whole = d.k / line * line;
         for k in (0..whole).step_by(line) {
-            for w in w {
-                prefetch(w.wrapping_add(k * F::BYTES + AHEAD));
+            // What follows the first activation rows finds the weights near.
+            if m == 0 {
+                for w in w {
+                    prefetch(w.wrapping_add(k * F::BYTES + AHEAD));
+                }
             }
             for k in (k..k + line).step_by(16) {
                 add(k, 16);
