@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use akunu::{Engine, Event, GenerateOptions, Outputs, Part, Request, RequestId, Scheduler, SchedulerOptions};
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -63,6 +63,11 @@ impl Round {
 pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let number = |name| matches.get_one::<usize>(name).copied().unwrap_or_default();
     let (prompt, tokens) = (number("prompt"), number("gen").max(2));
+    let ops = matches.get_one::<String>("ops");
+    ensure!(
+        ops.is_none_or(|step| step == "decode"),
+        "streams take decode steps together: --streams goes with --ops decode"
+    );
     let source = Source::of(matches)?;
     let mut options = loading::load_options(matches);
     let longest = (prompt + 1).max(SHORT + tokens);
@@ -70,8 +75,10 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     options.sequences = (streams * (SHORT + tokens)).div_ceil(longest) + 2;
     let mut engine = source.load(options)?;
     let vocab = engine.vocab();
-    let memory = engine.read_bandwidth();
-    let ops = matches.contains_id("ops").then(|| step_ops(&mut engine, streams, tokens, number("repeat"))).transpose()?;
+    let ops = match ops {
+        Some(_) => Some((step_ops(&mut engine, streams, tokens, number("repeat"))?, engine.read_bandwidth())),
+        None => None,
+    };
     let mut scheduler = Scheduler::new(engine, SchedulerOptions { sequences: streams + 1, cache: 0, chunk: None });
     // Pages are touched and kernels warm before anything counts.
     together(&mut scheduler, streams, tokens.min(8), 0, vocab)?;
@@ -113,7 +120,7 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     });
     let mut out = terminal::out();
     if matches.get_flag("json") {
-        if let Some((entries, times)) = &ops {
+        if let Some(((entries, times), _)) = &ops {
             value["ops"] = program_table::to_json(entries, Some(times));
         }
         writeln!(out, "{value}")?;
@@ -129,9 +136,9 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
             let (p99, median) = (reading("gap_p99_s"), reading("gap_median_s"));
             writeln!(out, "while a prompt of {prompt} is read: p99 {p99}, {stall:.2} times the median {median}")?;
         }
-        if let Some((entries, times)) = &ops {
+        if let Some(((entries, times), memory)) = &ops {
             writeln!(out)?;
-            program_table::print(&mut out, entries, Some((times, memory)))?;
+            program_table::print(&mut out, entries, Some((times, *memory)))?;
         }
     }
     out.flush()?;

@@ -194,6 +194,11 @@ fn streams_run_together_and_a_long_prompt_comes_between() {
     assert!(json["tokens_per_s"].as_f64().unwrap() > 0.0);
     assert!(json["while_reading"]["gaps"].as_u64().unwrap() >= 4);
     assert!(words("bench --streams 64").refused(2).contains("at most 63"));
+    let json = words("bench embedded --streams 3 --gen 4 --repeat 1 --ops --json").json();
+    let attention = json["ops"].as_array().unwrap().iter().find(|op| op["op"] == "attention").unwrap();
+    assert_eq!(attention["shape"], "[3, 8, 32]");
+    assert!(attention["seconds"].as_f64().unwrap() > 0.0);
+    assert!(words("bench --streams 3 --ops prefill").refused(1).contains("--ops decode"));
 }
 
 #[test]
