@@ -101,7 +101,7 @@ impl Embedder {
         let plan = MemoryPlan { programs: &[&bound], steps, kv: &[], files, copy: !options.mapped };
         let memory = Memory::new(plan).map_err(akunu_cpu::Error::from)?;
         let ready = cpu.ready(bound, max_rows, max_rows, &memory)?;
-        let Opened { file, model, tokenizer } = opened;
+        let (file, model, tokenizer) = opened.parts()?;
         Ok(Embedder { file, model, tokenizer, cpu, memory, ready, reading, pooling, width, context, rows })
     }
 

@@ -158,7 +158,7 @@ impl Engine {
             })
             .collect::<Result<Vec<_>, Error>>()?;
         let hearing = Hearing::split_off(&mut classes);
-        let Opened { file, model, tokenizer } = opened;
+        let (file, model, tokenizer) = opened.parts()?;
         Ok(Engine {
             file,
             model,

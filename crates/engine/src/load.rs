@@ -9,6 +9,7 @@ use akunu_plan::program::Store;
 use akunu_plan::{BuildOptions, Output};
 use akunu_text::Tokenizer;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 /// What quantized weights are multiplied with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,20 +85,36 @@ impl LoadOptions {
 pub(crate) struct Opened {
     pub file: Arc<ModelFile>,
     pub model: Model,
-    pub tokenizer: Option<Tokenizer>,
+    /// Large vocabularies take longer to read than programs to build, and nothing that is built needs them.
+    tokenizer: JoinHandle<Result<Tokenizer, akunu_text::Error>>,
 }
 
 impl Opened {
     pub fn read(file: ModelFile, options: &LoadOptions) -> Result<Self, Error> {
+        let file = Arc::new(file);
+        let reader = thread::Builder::new().name("akunu-vocabulary".into());
+        let (read, ahead) = (file.clone(), !options.mapped);
+        let read = move || {
+            if ahead {
+                read.read_ahead();
+            }
+            Tokenizer::from_model_file(&read)
+        };
+        let tokenizer = reader.spawn(read).map_err(akunu_cpu::Error::from)?;
         let mut model = Model::read(&file)?;
         if options.round_constants {
             model.round_constants(&file);
         }
-        let tokenizer = match Tokenizer::from_model_file(&file) {
+        Ok(Self { file, model, tokenizer })
+    }
+
+    /// What is kept of it, once everything is built.
+    pub fn parts(self) -> Result<(Arc<ModelFile>, Model, Option<Tokenizer>), Error> {
+        let tokenizer = match self.tokenizer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
             Err(akunu_text::Error::NoTokenizer(_)) => None,
             tokenizer => Some(tokenizer?),
         };
-        Ok(Self { file: Arc::new(file), model, tokenizer })
+        Ok((self.file, self.model, tokenizer))
     }
 
     /// The bytes of its files, for the backend's memory.

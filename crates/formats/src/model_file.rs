@@ -188,6 +188,11 @@ impl ModelFile {
         self.maps.get(file).map_or(&[], |m| m)
     }
 
+    /// Asks the system to read the beginnings of the mapped files from the disk now, and does not wait for them.
+    pub fn read_ahead(&self) {
+        self.maps.iter().for_each(Bytes::read_ahead);
+    }
+
     /// Fills `to` with the bytes from `at` on of a mapped file, without touching the mapping where the system allows it.
     pub fn read(&self, file: usize, at: usize, to: &mut [u8]) -> std::io::Result<()> {
         self.maps.get(file).ok_or(std::io::ErrorKind::NotFound)?.read(at, to)
