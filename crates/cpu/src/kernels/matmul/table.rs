@@ -103,6 +103,24 @@ macro_rules! table {
                 avx512::q8::<avx512::$kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
+            packed(None, Act::F32, Level::Avx2, "dots_packed_f32_avx2", avx2::f32_packed),
+            $(#[cfg(target_arch = "x86_64")]
+            packed(
+                Some(DType::$packed),
+                Act::Q8,
+                Level::Avx2,
+                concat!("dots_packed_", stringify!($packed), "_q8_avx2"),
+                avx2::q8_packed::<avx2::$packed_kernel>,
+            ),)*
+            $(#[cfg(target_arch = "x86_64")]
+            packed(
+                Some(DType::$packed),
+                Act::Q8,
+                Level::AvxVnni,
+                concat!("dots_packed_", stringify!($packed), "_q8_avxvnni"),
+                avx2::q8_packed_vnni::<avx2::$packed_kernel>,
+            ),)*
+            #[cfg(target_arch = "x86_64")]
             packed(None, Act::F32, Level::Avx512, "dots_packed_f32_avx512", avx512::f32_packed),
             $(#[cfg(target_arch = "x86_64")]
             packed(

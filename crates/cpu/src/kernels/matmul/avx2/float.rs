@@ -6,6 +6,7 @@
 
 use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES};
 use crate::kernels::matmul::generic::planes;
+use crate::packed::Fields;
 use crate::simd::prefetch;
 use akunu_dtype::{DType, Format};
 use std::arch::x86_64::*;
@@ -134,6 +135,25 @@ pub unsafe fn f32_any(d: &Dots) {
     let f = dtype.format();
     // SAFETY: the same contract.
     unsafe { panels(d, |n, k, len, out| decode(d, f, n, k, len, out)) }
+}
+
+/// Packed weights of any format that can be packed.
+///
+/// # Safety
+/// As [`f32_any`], of packed weights.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn f32_packed(d: &Dots) {
+    let Some(dtype) = DType::from_index(d.dtype) else { return };
+    let Some(fields) = Fields::of(dtype) else { return };
+    let f = dtype.format();
+    // SAFETY: the same contract; values are asked for by whole blocks.
+    unsafe {
+        let packed = std::slice::from_raw_parts(d.w, d.cols * d.w_stride);
+        panels(d, |n, k, len, out| {
+            out.write_bytes(0, len);
+            fields.decode(f, packed, d.w_stride, (n, k), std::slice::from_raw_parts_mut(out, len));
+        });
+    }
 }
 
 /// A few weight rows at a time, which stay in the cache for all activation rows.

@@ -16,14 +16,16 @@ mod few;
 mod float;
 mod grids;
 mod mlx;
+mod packed;
 mod panel;
 mod superblocks;
 
 pub use any::Any;
 pub use blocks::*;
-pub use float::{bf16, f16, f32, f32_any};
+pub use float::{bf16, f16, f32, f32_any, f32_packed};
 pub use grids::*;
 pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
+pub use packed::{q8_packed, q8_packed_vnni};
 pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};

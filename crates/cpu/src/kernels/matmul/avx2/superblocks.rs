@@ -294,7 +294,7 @@ fn product(d: __m256, v: __m256i) -> __m256 {
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn negated(v: __m256) -> __m256 {
+pub(super) fn negated(v: __m256) -> __m256 {
     _mm256_xor_ps(v, _mm256_set1_ps(-0.0))
 }
 
