@@ -31,7 +31,16 @@ fn table() -> String {
         "| number formats, MLX affine | 2, 3, 4, 5, 6, 8 bits × groups of 32, 64, 128 ({mlx} with scale types) |"
     );
     let _ = writeln!(out, "| written by `convert` | {} |", names(&|f| f.encode.is_some() && f.gguf_id.is_some()));
-    let levels = [Level::Generic, Level::Avx2, Level::AvxVnni, Level::Avx512, Level::Amx, Level::Neon, Level::I8mm];
+    let levels = [
+        Level::Generic,
+        Level::Avx2,
+        Level::AvxVnni,
+        Level::Avx512Bw,
+        Level::Avx512,
+        Level::Amx,
+        Level::Neon,
+        Level::I8mm,
+    ];
     let levels = levels.map(|l| format!("{l:?}").to_lowercase()).join(", ");
     let _ = writeln!(out, "| hardware | any CPU; kernels by level, found at run time: {levels} |");
     out

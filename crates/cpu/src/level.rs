@@ -19,7 +19,9 @@ pub enum Level {
     Avx2,
     /// AVX2 and the dot products of bytes in its registers.
     AvxVnni,
-    /// AVX-512 F, BW, VL, DQ and VNNI, and BMI2.
+    /// AVX-512 F, BW, VL and DQ, and BMI2.
+    Avx512Bw,
+    /// AVX-512 and its dot products of bytes, VNNI.
     Avx512,
     /// AVX-512, its conversion to bf16, and the AMX tiles, with the kernel's permission to use them.
     Amx,
@@ -37,7 +39,8 @@ pub enum LevelError {
 impl Level {
     /// Those of this architecture, lowest first.
     #[cfg(target_arch = "x86_64")]
-    pub const ALL: &[Level] = &[Level::Generic, Level::Avx2, Level::AvxVnni, Level::Avx512, Level::Amx];
+    pub const ALL: &[Level] =
+        &[Level::Generic, Level::Avx2, Level::AvxVnni, Level::Avx512Bw, Level::Avx512, Level::Amx];
     #[cfg(target_arch = "aarch64")]
     pub const ALL: &[Level] = &[Level::Generic, Level::Neon, Level::I8mm];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -50,6 +53,7 @@ impl Level {
             Level::I8mm => "i8mm",
             Level::Avx2 => "avx2",
             Level::AvxVnni => "avxvnni",
+            Level::Avx512Bw => "avx512bw",
             Level::Avx512 => "avx512",
             Level::Amx => "amx",
         }
@@ -113,14 +117,11 @@ fn find() -> Level {
     if !(has!("avx2") && has!("fma") && has!("f16c")) {
         return Level::Generic;
     }
-    if !(has!("avx512f")
-        && has!("avx512bw")
-        && has!("avx512vl")
-        && has!("avx512dq")
-        && has!("avx512vnni")
-        && has!("bmi2"))
-    {
+    if !(has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512dq") && has!("bmi2")) {
         return if has_vnni() { Level::AvxVnni } else { Level::Avx2 };
+    }
+    if !has!("avx512vnni") {
+        return Level::Avx512Bw;
     }
     if has!("avx512bf16") && amx::usable() { Level::Amx } else { Level::Avx512 }
 }
@@ -228,7 +229,10 @@ mod tests {
 
     #[test]
     fn a_level_has_the_lower_ones_but_avx_512_not_avx_vnni() {
-        assert!(Level::Amx.has(Level::Avx512) && Level::Avx512.has(Level::Avx2) && Level::AvxVnni.has(Level::Avx2));
+        assert!(
+            Level::Amx.has(Level::Avx512) && Level::Avx512.has(Level::Avx512Bw) && Level::Avx512Bw.has(Level::Avx2)
+        );
+        assert!(Level::AvxVnni.has(Level::Avx2) && !Level::Avx512Bw.has(Level::Avx512));
         assert!(Level::AvxVnni.has(Level::AvxVnni) && Level::I8mm.has(Level::Neon));
         assert!(!Level::Avx512.has(Level::AvxVnni) && !Level::Amx.has(Level::AvxVnni));
         assert!(!Level::Avx2.has(Level::AvxVnni) && !Level::AvxVnni.has(Level::Avx512));

@@ -129,7 +129,7 @@ macro_rules! levels {
             #[cfg(target_arch = "x86_64")]
             LeveledRow { name: $name, op: $op, level: Level::Avx2, serves: $serves, run: avx2 },
             #[cfg(target_arch = "x86_64")]
-            LeveledRow { name: $name, op: $op, level: Level::Avx512, serves: $serves, run: avx512 },
+            LeveledRow { name: $name, op: $op, level: Level::Avx512Bw, serves: $serves, run: avx512 },
         ]
     }};
 }

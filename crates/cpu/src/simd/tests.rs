@@ -16,7 +16,7 @@ macro_rules! every_level {
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx2 => $check("avx2", Avx2::assume()),
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => $check("avx512", Avx512::assume()),
+                    Level::Avx512Bw => $check("avx512", Avx512::assume()),
                     _ => {}
                 }
             }

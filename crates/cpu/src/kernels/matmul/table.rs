@@ -85,13 +85,13 @@ macro_rules! table {
                 avx2::q8_vnni::<avx2::$kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
-            row(None, Act::F32, Level::Avx512, "dots_any_f32_avx512", avx512::f32_any),
+            row(None, Act::F32, Level::Avx512Bw, "dots_any_f32_avx512", avx512::f32_any),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::F32), Act::F32, Level::Avx512, "dots_F32_f32_avx512", avx512::f32),
+            row(Some(DType::F32), Act::F32, Level::Avx512Bw, "dots_F32_f32_avx512", avx512::f32),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::F16), Act::F32, Level::Avx512, "dots_F16_f32_avx512", avx512::f16),
+            row(Some(DType::F16), Act::F32, Level::Avx512Bw, "dots_F16_f32_avx512", avx512::f16),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::BF16), Act::F32, Level::Avx512, "dots_BF16_f32_avx512", avx512::bf16),
+            row(Some(DType::BF16), Act::F32, Level::Avx512Bw, "dots_BF16_f32_avx512", avx512::bf16),
             #[cfg(target_arch = "x86_64")]
             row(None, Act::Q8, Level::Avx512, "dots_any_q8_avx512", avx512::q8::<avx512::Any>),
             $(#[cfg(target_arch = "x86_64")]
@@ -121,7 +121,15 @@ macro_rules! table {
                 avx2::q8_packed_vnni::<avx2::$packed_kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
-            packed(None, Act::F32, Level::Avx512, "dots_packed_f32_avx512", avx512::f32_packed),
+            packed(None, Act::F32, Level::Avx512Bw, "dots_packed_f32_avx512", avx512::f32_packed),
+            $(#[cfg(target_arch = "x86_64")]
+            packed(
+                Some(DType::$packed),
+                Act::Q8,
+                Level::Avx512Bw,
+                concat!("dots_packed_", stringify!($packed), "_q8_avx512bw"),
+                avx512::q8_packed_plain::<avx512::$packed_kernel>,
+            ),)*
             $(#[cfg(target_arch = "x86_64")]
             packed(
                 Some(DType::$packed),

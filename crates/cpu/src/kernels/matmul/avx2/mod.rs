@@ -232,6 +232,15 @@ fn add_lanes(v: __m256i) -> __m256i {
     _mm256_add_epi32(pairs, _mm256_shuffle_epi32::<0b10_11_00_01>(pairs))
 }
 
+/// The sums of 16 signed bytes each, times an unsigned one that is 128 or less.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn times_bytes(times: u8, v: __m256i) -> [i32; 2] {
+    let pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(times as i8), v);
+    let sums = add_lanes(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    [_mm256_extract_epi32::<0>(sums), _mm256_extract_epi32::<4>(sums)]
+}
+
 /// Transposes the 4×4 32-bit lanes of both halves.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]

@@ -55,21 +55,21 @@ float!(F16: bytes 2, load_f16);
 float!(Bf16: bytes 2, load_bf16);
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn load_f32(p: *const u8, exist: u16) -> __m512 {
     // SAFETY: the mask leaves the numbers that exist.
     unsafe { _mm512_maskz_loadu_ps(exist, p.cast()) }
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn load_f16(p: *const u8, exist: u16) -> __m512 {
     // SAFETY: the mask leaves the numbers that exist. Exceptions as they are set: only then the load is part of the conversion.
     _mm512_cvt_roundph_ps::<_MM_FROUND_CUR_DIRECTION>(unsafe { _mm256_maskz_loadu_epi16(exist, p.cast()) })
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn load_bf16(p: *const u8, exist: u16) -> __m512 {
     // SAFETY: the mask leaves the numbers that exist.
     let words = _mm512_cvtepu16_epi32(unsafe { _mm256_maskz_loadu_epi16(exist, p.cast()) });
@@ -82,7 +82,7 @@ macro_rules! kernels {
         ///
         /// # Safety
         /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
-        #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+        #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
         pub unsafe fn $name(d: &Dots) {
             // SAFETY: the same contract.
             unsafe { direct::<$float>(d) }
@@ -103,7 +103,7 @@ kernels! {
 ///
 /// # Safety
 /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub unsafe fn f32_any(d: &Dots) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let f = dtype.format();
@@ -115,7 +115,7 @@ pub unsafe fn f32_any(d: &Dots) {
 ///
 /// # Safety
 /// As [`f32_any`], of packed weights.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub unsafe fn f32_packed(d: &Dots) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let Some(fields) = Fields::of(dtype) else { return };
@@ -131,7 +131,7 @@ pub unsafe fn f32_packed(d: &Dots) {
 }
 
 /// A few weight rows at a time, which stay in the cache for all activation rows.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn direct<F: Float>(d: &Dots) {
     // SAFETY: rows of the tile.
     unsafe {
@@ -157,7 +157,7 @@ unsafe fn direct<F: Float>(d: &Dots) {
 }
 
 /// Products of activation rows `m..m + R` and `C` weight rows, row `n` the first and each `apart` from the last.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, (n, apart): (usize, usize)) {
     // SAFETY: loads stay within the rows, stores within the tile.
     unsafe {
@@ -203,7 +203,7 @@ struct Scratch {
 }
 
 /// Many activation rows; `fill(n, k, len, out)` decodes `len` values from value `k` of weight row `n`.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
@@ -246,7 +246,7 @@ unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
 }
 
 /// Adds the products of `M` activation rows and four weight rows of the panel.
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
     // SAFETY: rows of the tile and the panel.
     unsafe {
@@ -292,7 +292,7 @@ unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut
 
 /// The sums of the lanes of every register, the upper half onto the lower until one is left; four registers at a time.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 fn fold<const N: usize>(v: [__m512; N]) -> [f32; N] {
     const { assert!(N.is_multiple_of(4)) };
     let mut sums = [0.0; N];

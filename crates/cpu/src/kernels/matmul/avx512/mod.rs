@@ -28,7 +28,7 @@ pub use float::{bf16, f16, f32, f32_any, f32_packed};
 pub use grids::*;
 pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
 pub(super) use packed::each_block;
-pub use packed::{Block, Packed, q8_packed, q8_packed_tiles};
+pub use packed::{Block, Packed, q8_packed, q8_packed_plain, q8_packed_tiles};
 pub use superblocks::*;
 
 use super::dots::{Dots, ROWS, RowPtrs};
@@ -122,7 +122,7 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
 
 /// The sum of the chains.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 fn joined(c: [__m512; CHAINS]) -> __m512 {
     _mm512_add_ps(_mm512_add_ps(c[0], c[1]), _mm512_add_ps(c[2], c[3]))
 }
@@ -166,7 +166,7 @@ pub fn quarters(q: [__m128i; 4]) -> __m512i {
 /// # Safety
 /// 16 bytes are readable.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub unsafe fn broadcast(p: *const u8) -> __m512i {
     // SAFETY: the caller's promise.
     unsafe { _mm512_broadcast_i32x4(_mm_loadu_si128(p.cast())) }

@@ -346,27 +346,27 @@ fn signed(z: __m512i) -> [__m512i; 4] {
 
 /// An f16 times a small integer: exact.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub(super) fn product(d: __m512, v: __m512i) -> __m512 {
     _mm512_mul_ps(d, _mm512_cvtepi32_ps(v))
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub(super) fn negated(v: __m512) -> __m512 {
     _mm512_xor_ps(v, _mm512_set1_ps(-0.0))
 }
 
 /// `a | (b & mask)`
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub(super) fn masked_or(a: __m512i, b: __m512i, mask: __m512i) -> __m512i {
     _mm512_ternarylogic_epi32::<0xf8>(a, b, mask)
 }
 
 /// Low four bits of one, bits 4 and 5 of the other.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub(super) fn join(low: __m512i, high: __m512i) -> __m512i {
     masked_or(_mm512_and_si512(high, _mm512_set1_epi8(0x30)), low, _mm512_set1_epi8(15))
 }

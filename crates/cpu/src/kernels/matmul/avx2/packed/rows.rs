@@ -5,6 +5,7 @@
 
 use super::integers::{self, Activations};
 use super::{HALVES, Kind, LANES, Packed, Scales};
+use crate::kernels::matmul::avx2::times_bytes;
 use crate::kernels::matmul::avx512::each_block;
 use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES, q8_row};
 use crate::kernels::matmul::generic::Q8_CHAINS as CHAINS;
@@ -96,7 +97,6 @@ const fn bias<P: Packed, const VNNI: bool>() -> u8 {
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn put_factors<P: Packed, const VNNI: bool>(d: &Dots, m: usize, to: *mut Factors) {
     const { assert!(!P::OFFSETS || P::WIDE && bias::<P, VNNI>() == 0) };
-    let bias = _mm256_set1_epi8(bias::<P, VNNI>() as i8);
     // SAFETY: blocks of the row.
     unsafe {
         let (q, scale, sums) = q8_row(d, m);
@@ -104,11 +104,8 @@ unsafe fn put_factors<P: Packed, const VNNI: bool>(d: &Dots, m: usize, to: *mut 
             let extra = if P::OFFSETS {
                 [(*sums.add(2 * b) + *sums.add(2 * b + 1)).to_bits() as i32; 2]
             } else {
-                let pairs = _mm256_maddubs_epi16(bias, _mm256_loadu_si256(q.add(32 * b).cast()));
-                let fours = _mm256_madd_epi16(pairs, _mm256_set1_epi16(-1));
-                let halves = super::super::add_lanes(fours);
-                let [first, second] = [_mm256_extract_epi32::<0>(halves), _mm256_extract_epi32::<4>(halves)];
-                if P::WIDE { [first + second; 2] } else { [first, second] }
+                let [first, second] = times_bytes(bias::<P, VNNI>(), _mm256_loadu_si256(q.add(32 * b).cast()));
+                if P::WIDE { [-(first + second); 2] } else { [-first, -second] }
             };
             *to.add(b) = Factors { scale: *scale.add(b), extra };
         }

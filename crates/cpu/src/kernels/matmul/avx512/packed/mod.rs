@@ -6,10 +6,12 @@
 
 mod many;
 mod one;
+mod plain;
 mod several;
 mod sums;
 
 pub use many::q8_packed_tiles;
+pub use plain::q8_packed_plain;
 
 use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0};
 use super::superblocks::{Q4K, Q5K, Q6K, join, masked_or, negated, product};
@@ -45,6 +47,8 @@ pub trait Packed {
     const OFFSETS: bool;
     /// What the integers are larger by than the format's.
     const BIAS: u8;
+    /// Bits of the integers with the bias.
+    const BITS: u32;
     /// What blocks that lie together share.
     type Head: Copy;
 
@@ -69,7 +73,7 @@ pub trait Packed {
     /// # Safety
     /// As [`Packed::scales`].
     #[inline]
-    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
     unsafe fn block<const B: usize>(p: *const u8, head: &Self::Head) -> Block {
         // SAFETY: the same contract.
         unsafe {
@@ -235,7 +239,7 @@ impl Pair {
 
 /// 64 bytes of packed blocks.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn line(p: *const u8, at: usize) -> __m512i {
     // SAFETY: the caller's bytes.
     unsafe { _mm512_loadu_si512(p.add(at).cast()) }
@@ -243,27 +247,27 @@ unsafe fn line(p: *const u8, at: usize) -> __m512i {
 
 /// The f16 numbers of 16 rows.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn f16s(p: *const u8, at: usize) -> __m512 {
     // SAFETY: the caller's bytes.
     unsafe { _mm512_cvt_roundph_ps::<_MM_FROUND_CUR_DIRECTION>(_mm256_loadu_si256(p.add(at).cast())) }
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 fn low(v: __m512i) -> __m512i {
     _mm512_and_si512(v, _mm512_set1_epi8(15))
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 fn high(v: __m512i) -> __m512i {
     low(_mm512_srli_epi16::<4>(v))
 }
 
 /// Quad `I` of nibbles: first halves are low ones, second halves high ones.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn nibble<const I: usize>(p: *const u8) -> __m512i {
     // SAFETY: the caller's bytes.
     let v = unsafe { line(p, 64 * (I % 4)) };
@@ -272,27 +276,28 @@ unsafe fn nibble<const I: usize>(p: *const u8) -> __m512i {
 
 /// A format of blocks that lie alone: its integers after `skip` bytes, scales and offsets.
 macro_rules! alone {
-    ($name:ty: bytes $bytes:expr, bias $bias:expr, offsets $offsets:expr, $quad:ident after $skip:expr, |$p:ident| $scale:expr, $offset:expr) => {
+    ($name:ty: bytes $bytes:expr, bits $bits:expr, bias $bias:expr, offsets $offsets:expr, $quad:ident after $skip:expr, |$p:ident| $scale:expr, $offset:expr) => {
         impl Packed for $name {
             const BLOCKS: usize = 1;
             const BYTES: usize = $bytes;
             const WIDE: bool = true;
             const OFFSETS: bool = $offsets;
             const BIAS: u8 = $bias;
+            const BITS: u32 = $bits;
             type Head = ();
 
             #[inline(always)]
             unsafe fn head(_: *const u8) {}
 
             #[inline]
-            #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+            #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
             unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
                 // SAFETY: bytes of the blocks.
                 unsafe { $quad::<I>(p.add($skip)) }
             }
 
             #[inline]
-            #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+            #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
             unsafe fn scales<const B: usize>($p: *const u8, _: &()) -> Scales {
                 // SAFETY: bytes of the blocks.
                 unsafe { Scales { scale: [$scale; 2], offset: [$offset; 2] } }
@@ -301,14 +306,14 @@ macro_rules! alone {
     };
 }
 
-alone!(Q4_0: bytes 18, bias 8, offsets false, nibble after 32, |p| f16s(p, 0), _mm512_setzero_ps());
-alone!(Q4_1: bytes 20, bias 0, offsets true, nibble after 64, |p| f16s(p, 0), f16s(p, 32));
-alone!(Q8_0: bytes 34, bias 128, offsets false, flipped after 32, |p| f16s(p, 0), _mm512_setzero_ps());
-alone!(Iq4Nl: bytes 18, bias 128, offsets false, uneven after 32, |p| f16s(p, 0), _mm512_setzero_ps());
+alone!(Q4_0: bytes 18, bits 4, bias 8, offsets false, nibble after 32, |p| f16s(p, 0), _mm512_setzero_ps());
+alone!(Q4_1: bytes 20, bits 4, bias 0, offsets true, nibble after 64, |p| f16s(p, 0), f16s(p, 32));
+alone!(Q8_0: bytes 34, bits 8, bias 128, offsets false, flipped after 32, |p| f16s(p, 0), _mm512_setzero_ps());
+alone!(Iq4Nl: bytes 18, bits 8, bias 128, offsets false, uneven after 32, |p| f16s(p, 0), _mm512_setzero_ps());
 
 /// Q8_0's bytes, 128 added.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn flipped<const I: usize>(p: *const u8) -> __m512i {
     // SAFETY: the caller's bytes.
     unsafe { _mm512_xor_si512(line(p, 64 * I), _mm512_set1_epi8(-128)) }
@@ -316,7 +321,7 @@ unsafe fn flipped<const I: usize>(p: *const u8) -> __m512i {
 
 /// IQ4_NL's levels.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn uneven<const I: usize>(p: *const u8) -> __m512i {
     // SAFETY: the caller's bytes, and the table.
     unsafe { _mm512_shuffle_epi8(broadcast(IQ4_LEVELS.as_ptr()), nibble::<I>(p)) }
@@ -332,7 +337,7 @@ pub struct Head {
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn q45_head(p: *const u8) -> Head {
     // SAFETY: the caller's bytes.
     unsafe {
@@ -351,14 +356,14 @@ unsafe fn q45_head(p: *const u8) -> Head {
 
 /// Byte `i` of every lane.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 fn byte(v: __m512i, i: usize) -> __m512i {
     _mm512_and_si512(_mm512_srlv_epi32(v, _mm512_set1_epi32(8 * i as i32)), _mm512_set1_epi32(0xff))
 }
 
 /// Q4_K and Q5_K: the nibbles begin at line `NIBBLES`, and Q5_K's fifth bits at line 4.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn q45_quad<const NIBBLES: usize, const B: usize, const I: usize>(p: *const u8) -> __m512i {
     // SAFETY: the caller's bytes.
     let (v, fifth) = unsafe { (line(p, 64 * (NIBBLES + B / 2 * 8 + I)), line(p, 64 * (4 + I))) };
@@ -372,7 +377,7 @@ unsafe fn q45_quad<const NIBBLES: usize, const B: usize, const I: usize>(p: *con
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn q45_scales<const B: usize>(_: *const u8, head: &Head) -> Scales {
     let scale = product(head.d, byte(head.scales[B / 4], B % 4));
     let offset = product(head.dmin, byte(head.minima[B / 4], B % 4));
@@ -381,31 +386,32 @@ unsafe fn q45_scales<const B: usize>(_: *const u8, head: &Head) -> Scales {
 
 /// A format of superblocks.
 macro_rules! superblocks {
-    ($name:ty: bytes $bytes:expr, wide $wide:expr, bias $bias:expr, offsets $offsets:expr, $head:ty: $make:expr, $quad:expr, $scales:expr) => {
+    ($name:ty: bytes $bytes:expr, wide $wide:expr, bits $bits:expr, bias $bias:expr, offsets $offsets:expr, $head:ty: $make:expr, $quad:expr, $scales:expr) => {
         impl Packed for $name {
             const BLOCKS: usize = 8;
             const BYTES: usize = $bytes;
             const WIDE: bool = $wide;
             const OFFSETS: bool = $offsets;
             const BIAS: u8 = $bias;
+            const BITS: u32 = $bits;
             type Head = $head;
 
             #[inline]
-            #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+            #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
             unsafe fn head(p: *const u8) -> $head {
                 // SAFETY: bytes of the superblocks.
                 unsafe { $make(p) }
             }
 
             #[inline]
-            #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+            #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
             unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
                 // SAFETY: bytes of the superblocks.
                 unsafe { $quad(p) }
             }
 
             #[inline]
-            #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+            #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
             unsafe fn scales<const B: usize>(p: *const u8, head: &$head) -> Scales {
                 // SAFETY: bytes of the superblocks.
                 unsafe { $scales(p, head) }
@@ -414,12 +420,12 @@ macro_rules! superblocks {
     };
 }
 
-superblocks!(Q4K: bytes 144, wide true, bias 0, offsets true, Head: q45_head, q45_quad::<4, B, I>, q45_scales::<B>);
-superblocks!(Q5K: bytes 176, wide true, bias 0, offsets true, Head: q45_head, q45_quad::<12, B, I>, q45_scales::<B>);
-superblocks!(Q6K: bytes 210, wide false, bias 32, offsets false, __m512: q6_head, q6_quad::<B, I>, q6_scales::<B>);
+superblocks!(Q4K: bytes 144, wide true, bits 4, bias 0, offsets true, Head: q45_head, q45_quad::<4, B, I>, q45_scales::<B>);
+superblocks!(Q5K: bytes 176, wide true, bits 5, bias 0, offsets true, Head: q45_head, q45_quad::<12, B, I>, q45_scales::<B>);
+superblocks!(Q6K: bytes 210, wide false, bits 6, bias 32, offsets false, __m512: q6_head, q6_quad::<B, I>, q6_scales::<B>);
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn q6_head(p: *const u8) -> __m512 {
     // SAFETY: the last field.
     unsafe { f16s(p, 208 * ROWS) }
@@ -429,7 +435,7 @@ unsafe fn q6_head(p: *const u8) -> __m512 {
 /// the low nibbles of the first and second eight lines, the others the high ones; block `i` has bits `2i` and `2i + 1` of
 /// the high bytes.
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn q6_quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
     let (step, at) = (B / 4, B % 4);
     // SAFETY: the caller's bytes.
@@ -439,7 +445,7 @@ unsafe fn q6_quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
 }
 
 #[inline]
-#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn q6_scales<const B: usize>(p: *const u8, d: &__m512) -> Scales {
     // SAFETY: the caller's bytes.
     let scales = unsafe { line(p, 64 * (48 + B / 2)) };

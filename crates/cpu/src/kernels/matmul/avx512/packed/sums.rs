@@ -36,7 +36,7 @@ impl<const M: usize> Sums<M> {
     /// # Safety
     /// As [`super::q8_packed`]: the rows exist, and all chains were written.
     #[inline]
-    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
     pub unsafe fn finish(s: *mut Self, row: usize, d: &Dots, m: usize, n: usize) {
         // SAFETY: the same contract.
         unsafe {
