@@ -3,6 +3,7 @@
 //! A broadcast of four activation bytes multiplies 16 rows in two registers, and nothing is ever added across lanes. Products are
 //! added in 16 bits for as long as they fit, which is a whole block for integers of four bits.
 
+mod bytes;
 mod integers;
 mod rows;
 

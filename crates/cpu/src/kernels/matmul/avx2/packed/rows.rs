@@ -3,6 +3,7 @@
 //! The sums of products wait in memory, a chain of four in turn: there are no registers left for them, and a block reads and
 //! writes one but once. Weights are unpacked again for every few activation rows, which costs less than to keep them.
 
+use super::bytes::{self, Bytes};
 use super::integers::{self, Activations};
 use super::{HALVES, Kind, LANES, Packed, Scales};
 use crate::kernels::matmul::avx2::times_bytes;
@@ -18,6 +19,18 @@ use std::mem::MaybeUninit;
 const MOST: usize = 4;
 /// Blocks of activations whose factors there is room for: of rows that are very long, fewer are multiplied in one walk.
 const MOST_BLOCKS: usize = MOST * crate::packed::MAX_COLS / 32;
+
+/// Blocks of a weight row that is unpacked once for many activation rows, at most.
+const UNPACKED_BLOCKS: usize = 512;
+
+/// From how many activation rows on that pays: scales of superblocks take long to unpack.
+const fn many_rows<P: Packed>() -> usize {
+    if P::BLOCKS > 1 { 6 } else { 16 }
+}
+
+/// Room for 16 unpacked weight rows.
+#[repr(C, align(64))]
+struct Unpacked([[u8; ROWS * (32 + 3 * 4)]; UNPACKED_BLOCKS]);
 
 /// What a block of an activation row has beside its integers: what takes the bias off the integer sums of its halves, or the sum
 /// that offsets are multiplied with, as bits. A wide format takes the first.
@@ -70,13 +83,35 @@ unsafe fn all_rows<P: Packed, const VNNI: bool>(d: &Dots) {
             }
             if rows == 1 {
                 let rest = walk::<P, VNNI, PLACES>(d, m, 0, factors);
-                let rest = walk::<P, VNNI, 2>(d, m, rest, factors);
                 walk::<P, VNNI, 1>(d, m, rest, factors);
+                continue;
+            }
+            if rows >= many_rows::<P>() && blocks <= UNPACKED_BLOCKS {
+                many::<P, VNNI>(d, (m, rows), factors);
                 continue;
             }
             for n in (0..d.cols).step_by(ROWS) {
                 several::<P, VNNI>(d, (m, rows), n, factors);
             }
+        }
+    }
+}
+
+/// Activation rows from `m` on: weights are unpacked once for all of them.
+///
+/// # Safety
+/// As [`q8_packed`]; the factors are the activation rows', and weight rows have at most [`UNPACKED_BLOCKS`] blocks.
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn many<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize), factors: *const Factors) {
+    let mut room = MaybeUninit::<Unpacked>::uninit();
+    let w = room.as_mut_ptr().cast::<u8>();
+    for n in (0..d.cols).step_by(ROWS) {
+        // SAFETY: weight rows of the tile, for which there is room.
+        unsafe {
+            bytes::unpack::<P>(d, n, w);
+            let w_stride = d.k / 32 * Bytes::<P>::BYTES;
+            let part = Dots { w, w_stride, cols: ROWS, out: d.out.add(n), ..*d };
+            several::<Bytes<P>, VNNI>(&part, (m, rows), 0, factors);
         }
     }
 }
@@ -139,24 +174,29 @@ unsafe fn walk<P: Packed, const VNNI: bool, const G: usize>(
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn several<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize), n: usize, factors: *const Factors) {
-    // Registers for sums of 32 bits, and for two quads of weights.
-    let most = if VNNI || P::SHORT { MOST } else { MOST - 1 };
+    // Two quads of weights at a time leave fewer registers for sums.
+    let most = if VNNI || P::SHORT { MOST } else { MOST / 2 };
     let mut done = 0;
     while done < rows {
-        let left = rows - done;
-        // Five are three and two.
-        let count = if left == most + 1 { left / 2 + 1 } else { left.min(most) };
         // SAFETY: rows of the tile.
         unsafe {
             let factors = factors.add(done * (d.k / 32));
-            match count {
-                1 => products::<P, VNNI, 1, 1>(d, m + done, (n, 0), factors, done == 0),
-                2 => products::<P, VNNI, 2, 1>(d, m + done, (n, 0), factors, done == 0),
-                3 => products::<P, VNNI, 3, 1>(d, m + done, (n, 0), factors, done == 0),
-                _ => products::<P, VNNI, MOST, 1>(d, m + done, (n, 0), factors, done == 0),
+            let (m, asks) = (m + done, done == 0);
+            done += match (rows - done).min(most) {
+                1 => {
+                    products::<P, VNNI, 1, 1>(d, m, (n, 0), factors, asks);
+                    1
+                }
+                MOST => {
+                    products::<P, VNNI, MOST, 1>(d, m, (n, 0), factors, asks);
+                    MOST
+                }
+                _ => {
+                    products::<P, VNNI, 2, 1>(d, m, (n, 0), factors, asks);
+                    2
+                }
             }
         }
-        done += count;
     }
 }
 

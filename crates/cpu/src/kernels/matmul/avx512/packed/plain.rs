@@ -141,13 +141,9 @@ unsafe fn several<P: Packed>(d: &Dots, s: *mut Scratch, (m, rows): (usize, usize
                     products::<P, 1, 1>(d, s, (m, row), (n, ROWS), row == 0);
                     1
                 }
-                2 | 3 => {
+                2..MOST => {
                     products::<P, 2, 1>(d, s, (m, row), (n, ROWS), row == 0);
                     2
-                }
-                4..MOST => {
-                    products::<P, 4, 1>(d, s, (m, row), (n, ROWS), row == 0);
-                    4
                 }
                 _ => {
                     products::<P, MOST, 1>(d, s, (m, row), (n, ROWS), row == 0);
