@@ -143,7 +143,7 @@ fn main() {
     let only = std::env::args().nth(2).and_then(|name| Level::from_name(&name));
     let threads = std::env::args().nth(1).and_then(|v| v.parse().ok()).unwrap_or_else(Pool::default_threads);
     pool(threads);
-    for level in [Level::Generic, Level::Avx2, Level::Avx512] {
+    for level in [Level::Generic, Level::Avx2, Level::Avx512Bw, Level::Avx512] {
         if only.is_some_and(|only| only != level) {
             continue;
         }

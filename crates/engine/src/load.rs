@@ -85,41 +85,64 @@ impl LoadOptions {
 pub(crate) struct Opened {
     pub file: Arc<ModelFile>,
     pub model: Model,
-    /// Large vocabularies take longer to read than programs to build, and nothing that is built needs them.
-    tokenizer: JoinHandle<Result<Tokenizer, akunu_text::Error>>,
+    vocabulary: Vocabulary,
 }
 
 impl Opened {
     pub fn read(file: ModelFile, options: &LoadOptions) -> Result<Self, Error> {
         let file = Arc::new(file);
-        let reader = thread::Builder::new().name("akunu-vocabulary".into());
-        let (read, ahead) = (file.clone(), !options.mapped);
-        let read = move || {
-            if ahead {
-                read.read_ahead();
-            }
-            Tokenizer::from_model_file(&read)
-        };
-        let tokenizer = reader.spawn(read).map_err(akunu_cpu::Error::from)?;
+        let vocabulary = Vocabulary::read(file.clone(), !options.mapped)?;
         let mut model = Model::read(&file)?;
         if options.round_constants {
             model.round_constants(&file);
         }
-        Ok(Self { file, model, tokenizer })
+        Ok(Self { file, model, vocabulary })
     }
 
     /// What is kept of it, once everything is built.
     pub fn parts(self) -> Result<(Arc<ModelFile>, Model, Option<Tokenizer>), Error> {
-        let tokenizer = match self.tokenizer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
-            Err(akunu_text::Error::NoTokenizer(_)) => None,
-            tokenizer => Some(tokenizer?),
-        };
-        Ok((self.file, self.model, tokenizer))
+        Ok((self.file, self.model, self.vocabulary.tokenizer()?))
     }
 
     /// The bytes of its files, for the backend's memory.
     pub fn views(&self) -> Vec<Arc<dyn WeightFile>> {
         (0..self.file.files()).map(|i| Arc::new(FileView(self.file.clone(), i)) as Arc<dyn WeightFile>).collect()
+    }
+}
+
+type Read = Result<Tokenizer, akunu_text::Error>;
+
+/// A tokenizer that a thread reads. Large vocabularies take longer to read than programs to build, and nothing that is built
+/// needs them.
+struct Vocabulary(Option<JoinHandle<Read>>);
+
+impl Vocabulary {
+    /// With `ahead`, the disk is asked for the beginning of the weights before.
+    fn read(file: Arc<ModelFile>, ahead: bool) -> Result<Self, Error> {
+        let read = move || {
+            if ahead {
+                file.read_ahead();
+            }
+            Tokenizer::from_model_file(&file)
+        };
+        let thread = thread::Builder::new().name("akunu-vocabulary".into());
+        Ok(Self(Some(thread.spawn(read).map_err(akunu_cpu::Error::from)?)))
+    }
+
+    /// What was read; `None` where the file has no tokenizer.
+    fn tokenizer(mut self) -> Result<Option<Tokenizer>, Error> {
+        let read = self.0.take().map(JoinHandle::join).transpose();
+        match read.unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
+            None | Some(Err(akunu_text::Error::NoTokenizer(_))) => Ok(None),
+            Some(tokenizer) => Ok(Some(tokenizer?)),
+        }
+    }
+}
+
+impl Drop for Vocabulary {
+    /// Where nobody asks for it any more: the file is not held beyond this.
+    fn drop(&mut self) {
+        self.0.take().map(JoinHandle::join);
     }
 }
 

@@ -18,9 +18,6 @@ use memmap2::Mmap;
 
 use crate::error::{Error, Fault};
 
-/// What a disk reads while programs are built, at most.
-#[cfg(unix)]
-const AHEAD: usize = 256 << 20;
 /// Linux reads less than was asked for where more is asked for at once.
 #[cfg(unix)]
 const AHEAD_AT_ONCE: usize = 1 << 20;
@@ -44,16 +41,18 @@ impl Bytes {
         Ok(Self::Mapped(Arc::new((map, file))))
     }
 
-    /// Asks the system to read the first bytes from the disk now, and does not wait for them.
-    pub fn read_ahead(&self) {
+    /// Asks the system to read up to so many of the first bytes from the disk now, and does not wait for them. Returns how many
+    /// there are.
+    pub fn read_ahead(&self, most: usize) -> usize {
+        let len = self.len().min(most);
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
-            let len = map.0.len().min(AHEAD);
             for at in (0..len).step_by(AHEAD_AT_ONCE) {
                 // A wish.
                 let _ = map.0.advise_range(memmap2::Advice::WillNeed, at, AHEAD_AT_ONCE.min(len - at));
             }
         }
+        len
     }
 
     /// Fills `to` with the bytes from `at` on, without touching the mapping where the system allows it.

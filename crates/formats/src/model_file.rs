@@ -13,6 +13,8 @@ use crate::{directory, ggml, gguf};
 /// The most tensors a model may have over all its files; a mixture of 384 experts in 61 layers has some 70,000.
 pub(crate) const MAX_TENSORS: u64 = 1 << 17;
 
+/// Bytes that [`ModelFile::read_ahead`] asks for, at most.
+const READ_AHEAD: usize = 256 << 20;
 /// The largest file that [`ModelFile::side_file`] reads.
 const MAX_SIDE_FILE: u64 = 256 << 20;
 
@@ -188,9 +190,9 @@ impl ModelFile {
         self.maps.get(file).map_or(&[], |m| m)
     }
 
-    /// Asks the system to read the beginnings of the mapped files from the disk now, and does not wait for them.
+    /// Asks the system to read the first bytes of the mapped files from the disk now: what it can read while programs are built.
     pub fn read_ahead(&self) {
-        self.maps.iter().for_each(Bytes::read_ahead);
+        self.maps.iter().fold(READ_AHEAD, |left, map| left - map.read_ahead(left));
     }
 
     /// Fills `to` with the bytes from `at` on of a mapped file, without touching the mapping where the system allows it.

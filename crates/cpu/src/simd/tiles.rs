@@ -442,7 +442,7 @@ mod tests {
 
     #[test]
     fn transposed_lanes_are_in_their_places() {
-        if Level::detect() < Level::Avx512 {
+        if Level::detect() < Level::Avx512Bw {
             println!("skipped: this machine has no AVX-512");
             return;
         }

@@ -140,7 +140,7 @@ fn wide_products_add_to_their_residual_once() {
 fn rows_that_are_too_long_stay_as_they_are() {
     use akunu_plan::record::W_IS_PACKED;
     let mut noise = Noise::new(33);
-    for cpu in backends().iter().filter(|cpu| [Level::Avx2, Level::Avx512].contains(&cpu.level())) {
+    for cpu in backends().iter().filter(|cpu| cpu.level() >= Level::Avx2) {
         for (k, most) in [(1 << 16, true), ((1 << 16) + 32, false)] {
             let mut rig = Rig::new(1, 0);
             let w = rig.matrix(&mut noise, DType::Q4_0, 16, k);

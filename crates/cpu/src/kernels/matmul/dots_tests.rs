@@ -35,6 +35,10 @@ const SHAPES: &[(usize, usize, [usize; 2])] = &[
     (70, 16, [1, 3]),
     (16, 32, [2, 5]),
     (41, 48, [1, 19]),
+    // Places far apart, and more or longer rows than packed kernels take in one walk.
+    (1, 304, [2, 9]),
+    (70, 16, [17, 130]),
+    (17, 16, [66, 520]),
 ];
 
 #[test]
@@ -121,7 +125,8 @@ fn find_prefers_the_level_and_then_the_format() {
     }
     // Not every machine with AVX-512 has AVX-VNNI.
     for row in DOTS.iter().filter(|row| row.level == Level::AvxVnni) {
-        let instead = |r: &DotsRow| r.level == Level::Avx512 && (r.dtype, r.act) == (row.dtype, row.act);
+        let instead =
+            |r: &DotsRow| r.level == Level::Avx512 && (r.dtype, r.act, r.packed) == (row.dtype, row.act, row.packed);
         assert!(DOTS.iter().any(instead), "{}", row.name);
     }
     let row = find(DType::Q4_0, Act::Q8, Level::Generic).unwrap();

@@ -29,7 +29,7 @@ trait Float {
     /// The first `n` (up to 16) of 16 numbers, and zeros.
     ///
     /// # Safety
-    /// The caller has the AVX-512 level; `n` numbers are readable.
+    /// The caller has AVX-512 F, BW, VL and DQ; `n` numbers are readable.
     unsafe fn load(p: *const u8, n: usize) -> __m512;
 }
 
@@ -81,7 +81,7 @@ macro_rules! kernels {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
+        /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL and DQ.
         #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
         pub unsafe fn $name(d: &Dots) {
             // SAFETY: the same contract.
@@ -102,7 +102,7 @@ kernels! {
 /// Weights of any format.
 ///
 /// # Safety
-/// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL, DQ and VNNI.
+/// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL and DQ.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 pub unsafe fn f32_any(d: &Dots) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };

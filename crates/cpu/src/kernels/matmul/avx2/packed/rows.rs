@@ -1,7 +1,7 @@
 //! The kernels: some activation rows at a time, whose integer sums with 16 weight rows are in registers.
 //!
 //! The sums of products wait in memory, a chain of four in turn: there are no registers left for them, and a block reads and
-//! writes one but once. Weights are unpacked again for every few activation rows, which costs less than to keep them.
+//! writes one but once. Weights are unpacked again for every few activation rows, or to memory for many.
 
 use super::bytes::{self, Bytes};
 use super::integers::{self, Activations};
@@ -101,6 +101,7 @@ unsafe fn all_rows<P: Packed, const VNNI: bool>(d: &Dots) {
 ///
 /// # Safety
 /// As [`q8_packed`]; the factors are the activation rows', and weight rows have at most [`UNPACKED_BLOCKS`] blocks.
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn many<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize), factors: *const Factors) {
     let mut room = MaybeUninit::<Unpacked>::uninit();
@@ -205,7 +206,7 @@ unsafe fn several<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usiz
 ///
 /// # Safety
 /// As [`q8_packed`]: they are the tile's, and the factors the activation rows'.
-#[inline]
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn products<P: Packed, const VNNI: bool, const R: usize, const G: usize>(
     d: &Dots,

@@ -2,7 +2,7 @@
 //!
 //! A broadcast of four activation bytes multiplies 16 rows, eight `vpdpbusd` make a block's integer sum, and nothing is
 //! ever added across lanes. [`one`] has the sums of one activation row in registers; in [`several`] they wait in memory. Where
-//! there are tiles of bytes, they make the integer sums of 16 rows or more ([`many`]).
+//! there are tiles of bytes, they make the integer sums of 16 rows or more ([`many`]). [`plain`] is for machines without VNNI.
 
 mod many;
 mod one;
@@ -53,7 +53,7 @@ pub trait Packed {
     type Head: Copy;
 
     /// # Safety
-    /// The blocks of 16 rows are at `p`, and the machine has the AVX-512 level.
+    /// The blocks of 16 rows are at `p`, and the machine has AVX-512 F, BW, VL and DQ.
     unsafe fn head(p: *const u8) -> Self::Head;
 
     /// Values `4 * I..4 * I + 4` of block `B` of those at `p`, with the bias.

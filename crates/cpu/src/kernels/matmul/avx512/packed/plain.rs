@@ -159,7 +159,7 @@ unsafe fn several<P: Packed>(d: &Dots, s: *mut Scratch, (m, rows): (usize, usize
 ///
 /// # Safety
 /// As [`q8_packed_plain`]: the rows are prepared.
-#[inline]
+#[inline(never)]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn products<P: Packed, const R: usize, const G: usize>(
     d: &Dots,
