@@ -17,6 +17,8 @@ use std::ops::Range;
 pub const ROWS: usize = 16;
 /// Values of the longest row that is packed: kernels keep something about each block of theirs.
 pub const MAX_COLS: usize = 1 << 16;
+/// Bytes that are read and packed at a time, about.
+const AT_ONCE: usize = 64 << 10;
 /// Bytes of the largest block.
 const MAX_BYTES: usize = 256;
 
@@ -168,9 +170,15 @@ impl Packs {
     pub fn read(&self, file: &dyn WeightFile, at: usize, to: &mut [u8]) -> io::Result<()> {
         match self.after(at).filter(|pack| pack.start <= at) {
             Some(pack) => {
-                let mut rows = vec![0; to.len()];
-                file.read(at, &mut rows)?;
-                pack.fields.pack(&rows, pack.row_bytes, to);
+                // Little at a time: what is read stays in the cache, and memory for it is not asked of the system again and again.
+                let group = ROWS * pack.row_bytes;
+                let some = (AT_ONCE / group).max(1) * group;
+                let mut room = vec![0; some.min(to.len())];
+                for (i, to) in to.chunks_mut(some).enumerate() {
+                    let rows = &mut room[..to.len()];
+                    file.read(at + i * some, rows)?;
+                    pack.fields.pack(rows, pack.row_bytes, to);
+                }
                 Ok(())
             }
             None => file.read(at, to),
