@@ -22,30 +22,35 @@ const AT_ONCE: usize = 64 << 10;
 /// Bytes of the largest block.
 const MAX_BYTES: usize = 256;
 
-/// The formats that can be packed: 16-bit numbers before the words, words, and 16-bit numbers after them.
-const FIELDS: [(DType, usize, usize, usize); 7] = [
-    (DType::Q4_0, 1, 4, 0),
-    (DType::Q4_1, 2, 4, 0),
-    (DType::Q8_0, 1, 8, 0),
-    (DType::IQ4_NL, 1, 4, 0),
-    (DType::Q4_K, 2, 3 + 32, 0),
-    (DType::Q5_K, 2, 3 + 8 + 32, 0),
-    (DType::Q6_K, 0, 32 + 16 + 4, 1),
+/// The formats that can be packed.
+const FIELDS: [(DType, Fields); 7] = [
+    (DType::Q4_0, Fields::new::<1, 4, 0>()),
+    (DType::Q4_1, Fields::new::<2, 4, 0>()),
+    (DType::Q8_0, Fields::new::<1, 8, 0>()),
+    (DType::IQ4_NL, Fields::new::<1, 4, 0>()),
+    (DType::Q4_K, Fields::new::<2, { 3 + 32 }, 0>()),
+    (DType::Q5_K, Fields::new::<2, { 3 + 8 + 32 }, 0>()),
+    (DType::Q6_K, Fields::new::<0, { 32 + 16 + 4 }, 1>()),
 ];
 
 /// How the blocks of a format are made of fields.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Fields {
     /// Bytes of the 16-bit numbers before the words, of these with the words, and of the block.
     ends: [usize; 3],
+    pack: fn(&[u8], usize, &mut [u8]),
 }
 
 impl Fields {
+    /// `BEFORE` 16-bit numbers, `WORDS`, and `AFTER` more 16-bit numbers.
+    const fn new<const BEFORE: usize, const WORDS: usize, const AFTER: usize>() -> Self {
+        let words = 2 * BEFORE + 4 * WORDS;
+        Self { ends: [2 * BEFORE, words, words + 2 * AFTER], pack: pack::<BEFORE, WORDS, AFTER> }
+    }
+
     /// Those of a format that can be packed.
     pub fn of(dtype: DType) -> Option<Self> {
-        let (_, before, words, after) = FIELDS.iter().find(|row| row.0 == dtype)?;
-        let words = 2 * before + 4 * words;
-        Some(Self { ends: [2 * before, words, words + 2 * after] })
+        FIELDS.iter().find(|row| row.0 == dtype).map(|row| row.1)
     }
 
     /// Bytes of a block of one row.
@@ -55,17 +60,7 @@ impl Fields {
 
     /// Packs some 16 rows, of `row_bytes` each.
     pub fn pack(self, rows: &[u8], row_bytes: usize, packed: &mut [u8]) {
-        for (rows, packed) in rows.chunks_exact(ROWS * row_bytes).zip(packed.chunks_exact_mut(ROWS * row_bytes)) {
-            for (index, packed) in packed.chunks_exact_mut(ROWS * self.bytes()).enumerate() {
-                for (row, from) in rows.chunks_exact(row_bytes).enumerate() {
-                    let from = &from[index * self.bytes()..][..self.bytes()];
-                    self.runs(|width, range| match width {
-                        2 => spread::<2>(&from[range.clone()], &mut packed[ROWS * range.start..], row),
-                        _ => spread::<4>(&from[range.clone()], &mut packed[ROWS * range.start..], row),
-                    });
-                }
-            }
-        }
+        (self.pack)(rows, row_bytes, packed);
     }
 
     /// Block `index` of row `row` of the packed rows that begin at `packed`, in the first bytes.
@@ -99,16 +94,34 @@ impl Fields {
     }
 }
 
-/// Puts fields of `WIDTH` bytes to place `row` of 16.
-fn spread<const WIDTH: usize>(from: &[u8], to: &mut [u8], row: usize) {
-    let (from, to) = (from.as_chunks::<WIDTH>().0, to.as_chunks_mut::<WIDTH>().0);
-    for (from, to) in from.iter().zip(to.iter_mut().skip(row).step_by(ROWS)) {
-        *to = *from;
+/// Packs some 16 rows of `row_bytes` each, whose blocks are `BEFORE` 16-bit numbers, `WORDS`, and `AFTER` more 16-bit numbers.
+fn pack<const BEFORE: usize, const WORDS: usize, const AFTER: usize>(rows: &[u8], row_bytes: usize, packed: &mut [u8]) {
+    let [words, after, bytes] = const { Fields::new::<BEFORE, WORDS, AFTER>().ends };
+    for (rows, packed) in rows.chunks_exact(ROWS * row_bytes).zip(packed.chunks_exact_mut(ROWS * row_bytes)) {
+        for (at, packed) in (0..row_bytes).step_by(bytes).zip(packed.chunks_exact_mut(ROWS * bytes)) {
+            for row in (0..ROWS).step_by(4) {
+                let from: [&[u8]; 4] = std::array::from_fn(|i| &rows[(row + i) * row_bytes + at..][..bytes]);
+                spread::<2, BEFORE>(from, packed, row);
+                spread::<4, WORDS>(from.map(|f| &f[words..]), &mut packed[ROWS * words..], row);
+                spread::<2, AFTER>(from.map(|f| &f[after..]), &mut packed[ROWS * after..], row);
+            }
+        }
+    }
+}
+
+/// Puts `N` fields of `WIDTH` bytes of four rows to places `row` to `row + 3` of 16: registers are transposed, because both
+/// numbers are constants.
+#[inline(always)]
+fn spread<const WIDTH: usize, const N: usize>(from: [&[u8]; 4], to: &mut [u8], row: usize) {
+    for (field, to) in to.chunks_exact_mut(ROWS * WIDTH).take(N).enumerate() {
+        for (to, from) in to[row * WIDTH..][..4 * WIDTH].chunks_exact_mut(WIDTH).zip(from) {
+            to.copy_from_slice(&from[field * WIDTH..][..WIDTH]);
+        }
     }
 }
 
 /// A matrix of a file that is packed as it is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 struct Pack {
     start: usize,
     bytes: usize,
@@ -133,7 +146,7 @@ impl Packs {
         // What does not fit its file is refused when its program is checked.
         packs.retain(|pack| pack.start.checked_add(pack.bytes).is_some_and(|end| end <= len));
         packs.sort_by_key(|pack| (pack.start, pack.bytes));
-        packs.dedup();
+        packs.dedup_by_key(|pack| (pack.start, pack.bytes, pack.row_bytes, pack.fields.ends));
         match packs.array_windows().find(|[a, b]| a.end() > b.start) {
             Some([_, b]) => Err(MemoryError::Overlapping(b.start)),
             None => Ok(Self(packs)),
