@@ -107,7 +107,8 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
 /// record must wait for: a value it reads, or a place it overwrites.
 #[derive(Default)]
 struct Hazards {
-    /// (start, end, written, record) in one address space: the arena, then the KV groups.
+    /// (start, end, written, record) in one address space: the arena, then the KV groups. What was written over is not kept: who
+    /// conflicts with it conflicts with that write.
     touched: Vec<(usize, usize, bool, u32)>,
 }
 
@@ -138,6 +139,10 @@ impl Hazards {
             }
             mine.push((start, end, writes, index));
         }
+        let over = |&(start, end, ..): &(usize, usize, bool, u32)| {
+            mine.iter().any(|&(from, to, writes, _)| writes && from <= start && end <= to)
+        };
+        self.touched.retain(|touched| !over(touched));
         self.touched.extend(mine);
         after
     }

@@ -33,12 +33,29 @@ fn reads(op: &Op, id: BufferId) -> bool {
     op.args.iter().zip(slots).any(|(arg, slot)| *arg == Arg::Buffer(id) && slot.used != crate::op::Use::Write)
 }
 
-/// The one op that reads a buffer, if it is one.
-fn sole_reader(program: &Program, id: BufferId) -> Option<usize> {
-    let mut readers = program.ops.iter().enumerate().filter(|(_, op)| reads(op, id));
-    match (readers.next(), readers.next()) {
-        (Some((index, _)), None) => Some(index),
-        _ => None,
+/// How often each buffer is read. Fusion moves reads from one op to another, and takes those of what it removes away.
+struct Reads(Vec<u32>);
+
+impl Reads {
+    fn of(program: &Program) -> Self {
+        let mut reads = vec![0; program.buffers.len()];
+        for op in &program.ops {
+            for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
+                if let (Arg::Buffer(id), true) = (arg, slot.used != crate::op::Use::Write) {
+                    reads[id.0 as usize] += 1;
+                }
+            }
+        }
+        Self(reads)
+    }
+
+    fn once(&self, id: BufferId) -> bool {
+        self.0[id.0 as usize] == 1
+    }
+
+    /// The one op that reads what op `writer` has written, if it is one.
+    fn sole_reader(&self, program: &Program, writer: usize, id: BufferId) -> Option<usize> {
+        self.once(id).then(|| (writer + 1..program.ops.len()).find(|&op| reads(&program.ops[op], id))).flatten()
     }
 }
 
@@ -99,13 +116,14 @@ fn convert(program: &mut Program) {
 
 /// `Add` of a result of `kind` into that op's residual operand.
 fn residual_into(program: &mut Program, kind: OpKind) {
+    let reads = Reads::of(program);
     let mut index = 0;
     while index < program.ops.len() {
         // Both ops have their result and their residual in the same slots.
         let op = &program.ops[index];
         let fits = op.kind == kind && op.args[slots::matmul::RESIDUAL] == Arg::None;
         let reader = fits.then(|| result(op, slots::matmul::Y)).flatten().and_then(|y| {
-            let reader = sole_reader(program, y)?;
+            let reader = reads.sole_reader(program, index, y)?;
             let add = &program.ops[reader];
             (add.kind == OpKind::Add && add.args[slots::add::B] == Arg::Buffer(y)).then_some(reader)
         });
@@ -127,9 +145,10 @@ fn residual_into(program: &mut Program, kind: OpKind) {
 
 /// Gate and up products with the activation between them, where both weights are alike.
 fn gated(program: &mut Program) {
+    let reads = Reads::of(program);
     let mut index = 0;
     while index < program.ops.len() {
-        if let Some((gate, up)) = gated_pair(program, index) {
+        if let Some((gate, up)) = gated_pair(program, &reads, index) {
             let up = program.ops[up].args[slots::matmul::W];
             let mut fused = program.ops[gate].clone();
             fused.kind = OpKind::MatMulGated;
@@ -149,14 +168,13 @@ fn gated(program: &mut Program) {
     }
 }
 
-fn gated_pair(program: &Program, index: usize) -> Option<(usize, usize)> {
+fn gated_pair(program: &Program, reads: &Reads, index: usize) -> Option<(usize, usize)> {
     let op = &program.ops[index];
     if op.kind != OpKind::GatedActivation {
         return None;
     }
     let producer = |slot| {
-        let id = result(op, slot)?;
-        sole_reader(program, id)?;
+        let id = result(op, slot).filter(|id| reads.once(*id))?;
         program.ops[..index].iter().position(|p| {
             p.kind == OpKind::MatMul
                 && p.args[slots::matmul::Y] == Arg::Buffer(id)
@@ -173,9 +191,10 @@ fn gated_pair(program: &Program, index: usize) -> Option<(usize, usize)> {
 /// `HeadNormRopeKvWrite` into the products before it, so that many rows of queries, keys and values need not go to memory
 /// and back.
 fn heads(program: &mut Program) {
+    let reads = Reads::of(program);
     let mut index = 0;
     while index < program.ops.len() {
-        let Some(products) = head_products(program, index) else {
+        let Some(products) = head_products(program, &reads, index) else {
             index += 1;
             continue;
         };
@@ -208,7 +227,7 @@ fn heads(program: &mut Program) {
 
 /// The products that make the heads of an op, if all can finish them: nothing else happens between them and the op, and
 /// nobody else sees keys and values as they are before.
-fn head_products(program: &Program, index: usize) -> Option<Vec<(usize, Makes)>> {
+fn head_products(program: &Program, reads: &Reads, index: usize) -> Option<Vec<(usize, Makes)>> {
     use slots::heads::{K, Q, V};
     let op = &program.ops[index];
     let Params::Heads(p) = op.params else { return None };
@@ -221,7 +240,7 @@ fn head_products(program: &Program, index: usize) -> Option<Vec<(usize, Makes)>>
         let plain = matches!(product.params, Params::MatMul(p) if p.is_plain())
             && [slots::matmul::RESIDUAL, slots::matmul::MAXIMA].iter().all(|slot| product.args[*slot] == Arg::None)
             && product.per == op.per;
-        let alone = makes == Makes::Queries || sole_reader(program, id) == Some(index);
+        let alone = makes == Makes::Queries || reads.once(id);
         (plain && alone).then_some((at, makes))
     };
     let made = [(Q, Makes::Queries), (K, Makes::Keys), (V, Makes::Values)];
@@ -231,6 +250,7 @@ fn head_products(program: &Program, index: usize) -> Option<Vec<(usize, Makes)>>
 
 /// `Convert` into the op before it, where nobody needs the f32 result.
 fn converted_results(program: &mut Program) {
+    let reads = Reads::of(program);
     let mut index = 0;
     while index < program.ops.len() {
         let op = &program.ops[index];
@@ -243,7 +263,7 @@ fn converted_results(program: &mut Program) {
         };
         // All of these have their result in the same slot.
         let reader = can.then(|| result(op, slots::norm::Y)).flatten().and_then(|y| {
-            let reader = sole_reader(program, y)?;
+            let reader = reads.sole_reader(program, index, y)?;
             (program.ops[reader].kind == OpKind::Convert).then_some(reader)
         });
         if let Some(reader) = reader {

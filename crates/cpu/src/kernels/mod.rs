@@ -22,6 +22,7 @@ use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
 use matmul::InnerFn;
 use matmul::dots::DotsFn;
+use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 /// One worker's part of one record.
@@ -170,7 +171,19 @@ pub fn table() -> &'static [KernelRow] {
 
 /// The best row for a record at a level: the highest level, then the preferred, then the first.
 pub fn choose(record: &Record, level: Level) -> Option<u32> {
-    let offered = table().iter().enumerate().filter(|(_, row)| row.offers(record, level));
-    let best = offered.rev().max_by_key(|(_, row)| (row.level, row.preference));
-    best.map(|(index, _)| index as u32)
+    /// The rows of every op, the best first.
+    static BEST: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
+        let mut best: Vec<Vec<u32>> = Vec::new();
+        for (index, row) in table().iter().enumerate() {
+            let op = row.op as usize;
+            best.resize_with(best.len().max(op + 1), Vec::new);
+            best[op].push(index as u32);
+        }
+        for rows in &mut best {
+            rows.sort_by_key(|&row| Reverse((table()[row as usize].level, table()[row as usize].preference)));
+        }
+        best
+    });
+    let rows = BEST.get(record.op as usize)?;
+    rows.iter().copied().find(|&row| table()[row as usize].offers(record, level))
 }
