@@ -24,6 +24,31 @@ use akunu_plan::record::{Record, W_IS_PACKED, X_FORM, X_IS_Q8, packed_flag};
 use dots::DotsFn;
 use table::{Act, DOTS};
 
+/// The body for every block of those that lie together, with its number as a constant.
+#[cfg(target_arch = "x86_64")]
+macro_rules! each_block {
+    ($format:ty, |$b:ident| $body:expr) => {{
+        macro_rules! at {
+            ($n:literal) => {{
+                const $b: usize = $n;
+                $body
+            }};
+        }
+        at!(0);
+        if <$format>::BLOCKS == 8 {
+            at!(1);
+            at!(2);
+            at!(3);
+            at!(4);
+            at!(5);
+            at!(6);
+            at!(7);
+        }
+    }};
+}
+#[cfg(target_arch = "x86_64")]
+use each_block;
+
 /// The inner part of a matrix product's table row.
 #[derive(Clone, Copy)]
 pub struct Inner {

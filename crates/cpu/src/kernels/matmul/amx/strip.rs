@@ -2,8 +2,9 @@
 //! written as left tiles first, then turned; packed weights lie as right tiles do.
 
 use super::{SPAN, STRIP};
-use crate::kernels::matmul::avx512::{BLOCKS, Block, PAIR, Packed, Weights, each_block, low_bits};
+use crate::kernels::matmul::avx512::{BLOCKS, Block, PAIR, Packed, Weights, low_bits};
 use crate::kernels::matmul::dots::{Dots, ROWS, RowPtrs};
+use crate::kernels::matmul::each_block;
 use crate::simd::bf16::{round, round_pairs};
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, transpose};
 use std::arch::x86_64::*;

@@ -288,7 +288,7 @@ fn narrow(d: __m256, z: [[__m256i; 2]; 4]) -> [[__m256; 2]; 4] {
 /// An f16 times a small integer: exact.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn product(d: __m256, v: __m256i) -> __m256 {
+pub(super) fn product(d: __m256, v: __m256i) -> __m256 {
     _mm256_mul_ps(d, _mm256_cvtepi32_ps(v))
 }
 

@@ -27,7 +27,6 @@ pub use blocks::*;
 pub use float::{bf16, f16, f32, f32_any, f32_packed};
 pub use grids::*;
 pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
-pub(super) use packed::each_block;
 pub use packed::{Block, Packed, q8_packed, q8_packed_plain, q8_packed_tiles};
 pub use superblocks::*;
 

@@ -1,8 +1,8 @@
 //! Weights that are unpacked once for many activation rows: a byte for each, and their scales as f32.
 
 use super::{HALVES, Kind, Packed, Scales, line};
-use crate::kernels::matmul::avx512::each_block;
 use crate::kernels::matmul::dots::Dots;
+use crate::kernels::matmul::each_block;
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -10,12 +10,15 @@ use std::marker::PhantomData;
 /// The blocks of a format, unpacked.
 pub struct Bytes<P>(PhantomData<P>);
 
+/// Bytes of an unpacked block of one row.
+pub const BYTES: usize = 32 + 3 * 4;
+
 /// Where the numbers that follow the integers of 16 rows are.
 const NUMBERS: [usize; 3] = [32 * ROWS, 36 * ROWS, 40 * ROWS];
 
 impl<P: Packed> Packed for Bytes<P> {
     const BLOCKS: usize = 1;
-    const BYTES: usize = 32 + 3 * 4;
+    const BYTES: usize = BYTES;
     const WIDE: bool = P::WIDE;
     const OFFSETS: bool = P::OFFSETS;
     const KIND: Kind = P::KIND;
@@ -54,7 +57,7 @@ pub unsafe fn unpack<P: Packed>(d: &Dots, n: usize, to: *mut u8) {
             for half in 0..HALVES {
                 let head = P::head(p, half);
                 each_block!(P, |B| {
-                    let to = to.add((first + B) * ROWS * Bytes::<P>::BYTES + 32 * half);
+                    let to = to.add((first + B) * ROWS * BYTES + 32 * half);
                     block::<P, B>((p, half, &head), to);
                 });
             }

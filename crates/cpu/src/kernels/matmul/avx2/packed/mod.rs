@@ -10,7 +10,7 @@ mod rows;
 pub use rows::{q8_packed, q8_packed_vnni};
 
 use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0};
-use super::superblocks::{Q4K, Q5K, Q6K, negated};
+use super::superblocks::{Q4K, Q5K, Q6K, negated, product};
 use super::{Kind, broadcast};
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
@@ -248,12 +248,6 @@ unsafe fn q45_scales<const B: usize>(_: *const u8, _: usize, head: &Head) -> Sca
     let byte = |v: __m256i| _mm256_and_si256(moved(v, -8 * (B as i32 % 4)), _mm256_set1_epi32(0xff));
     let scale = product(head.d, byte(head.scales[B / 4]));
     Scales { scale: [scale; 2], offset: product(head.dmin, byte(head.minima[B / 4])) }
-}
-
-#[inline]
-#[target_feature(enable = "avx2,fma,f16c")]
-fn product(d: __m256, v: __m256i) -> __m256 {
-    _mm256_mul_ps(d, _mm256_cvtepi32_ps(v))
 }
 
 #[inline]

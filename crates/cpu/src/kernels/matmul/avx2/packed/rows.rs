@@ -7,8 +7,8 @@ use super::bytes::{self, Bytes};
 use super::integers::{self, Activations};
 use super::{HALVES, Kind, LANES, Packed, Scales};
 use crate::kernels::matmul::avx2::times_bytes;
-use crate::kernels::matmul::avx512::each_block;
 use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES, q8_row};
+use crate::kernels::matmul::each_block;
 use crate::kernels::matmul::generic::Q8_CHAINS as CHAINS;
 use crate::packed::ROWS;
 use crate::simd::prefetch;
@@ -30,7 +30,7 @@ const fn many_rows<P: Packed>() -> usize {
 
 /// Room for 16 unpacked weight rows.
 #[repr(C, align(64))]
-struct Unpacked([[u8; ROWS * (32 + 3 * 4)]; UNPACKED_BLOCKS]);
+struct Unpacked([[u8; ROWS * bytes::BYTES]; UNPACKED_BLOCKS]);
 
 /// What a block of an activation row has beside its integers: what takes the bias off the integer sums of its halves, or the sum
 /// that offsets are multiplied with, as bits. A wide format takes the first.
@@ -110,7 +110,7 @@ unsafe fn many<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize),
         // SAFETY: weight rows of the tile, for which there is room.
         unsafe {
             bytes::unpack::<P>(d, n, w);
-            let w_stride = d.k / 32 * Bytes::<P>::BYTES;
+            let w_stride = d.k / 32 * bytes::BYTES;
             let part = Dots { w, w_stride, cols: ROWS, out: d.out.add(n), ..*d };
             several::<Bytes<P>, VNNI>(&part, (m, rows), 0, factors);
         }

@@ -85,29 +85,6 @@ pub trait Packed {
     }
 }
 
-/// The body for every block of those that lie together, with its number as a constant.
-macro_rules! each_block {
-    ($format:ty, |$b:ident| $body:expr) => {{
-        macro_rules! at {
-            ($n:literal) => {{
-                const $b: usize = $n;
-                $body
-            }};
-        }
-        at!(0);
-        if <$format>::BLOCKS == 8 {
-            at!(1);
-            at!(2);
-            at!(3);
-            at!(4);
-            at!(5);
-            at!(6);
-            at!(7);
-        }
-    }};
-}
-pub(in crate::kernels::matmul) use each_block;
-
 /// Blocks of the longest row there is a kernel for.
 const LONGEST: usize = crate::packed::MAX_COLS / 32;
 

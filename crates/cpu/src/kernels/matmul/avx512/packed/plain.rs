@@ -4,10 +4,12 @@
 //! Otherwise as [`super::several`], and the same to the bit. One activation row reads at several places, as in [`super::one`].
 
 use super::super::{CHAINS, joined};
+use super::several::Factors;
 use super::sums::Sums;
-use super::{Extra, LONGEST, Packed, each_block};
+use super::{LONGEST, Packed};
 use crate::kernels::matmul::avx2::times_bytes;
 use crate::kernels::matmul::dots::{AHEAD, Dots, PLACES, q8_row};
+use crate::kernels::matmul::each_block;
 use crate::packed::ROWS;
 use crate::simd::prefetch;
 use std::arch::asm;
@@ -27,13 +29,6 @@ struct Scratch {
     /// Blocks of 16-bit activations: of every four the first and the third, then the others.
     words: [[[i16; 4]; 8]; MOST_BLOCKS],
     factors: [Factors; MOST_BLOCKS],
-}
-
-/// What a block of an activation row has beside its integers.
-#[derive(Clone, Copy)]
-struct Factors {
-    scale: f32,
-    extra: Extra,
 }
 
 /// A block of activation rows.

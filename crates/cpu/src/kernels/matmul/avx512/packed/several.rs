@@ -7,8 +7,9 @@
 
 use super::super::CHAINS;
 use super::sums::Sums;
-use super::{Extra, LONGEST, Packed, Pair, Scales, each_block, extras};
+use super::{Extra, LONGEST, Packed, Pair, Scales, extras};
 use crate::kernels::matmul::dots::{Dots, q8_row};
+use crate::kernels::matmul::each_block;
 use crate::packed::ROWS;
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
@@ -44,9 +45,9 @@ struct Scratch {
 
 /// What a block of an activation row has beside its integers.
 #[derive(Clone, Copy)]
-struct Factors {
-    scale: f32,
-    extra: Extra,
+pub struct Factors {
+    pub scale: f32,
+    pub extra: Extra,
 }
 
 /// Blocks of activation rows that are multiplied at a time.
