@@ -2,14 +2,14 @@
 
 use crate::block::Block;
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::kernels::matmul::dots::{AHEAD, PLACES};
 use crate::kernels::{self, matmul};
 use crate::level::{Level, LevelError};
 use crate::memory::{Memory, MemoryError};
-use crate::packed;
 use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
 use crate::simd::prefetch;
+use akunu_dots::dots::{AHEAD, PLACES};
+use akunu_dots::packed;
 use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{MAXIMA_SLICE, Params, slots};
@@ -121,7 +121,7 @@ impl Cpu {
         });
         let packs = |w: &Weight| {
             let fits = w.rows.is_multiple_of(packed::ROWS) && w.cols <= packed::MAX_COLS;
-            fits && matmul::table::packs(w.dtype, self.level)
+            fits && akunu_dots::table::packs(w.dtype, self.level)
         };
         !self.in_place && weight.is_some_and(packs)
     }

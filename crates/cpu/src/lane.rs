@@ -1,7 +1,7 @@
 //! Which part of a record's work a worker does.
 
-use crate::kernels::matmul::dots::PLACES;
-use crate::packed::ROWS;
+use akunu_dots::dots::PLACES;
+use akunu_dots::packed::ROWS;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -8,13 +8,12 @@ mod block;
 pub mod context;
 pub mod kernels;
 pub mod lane;
-pub mod level;
 pub mod memory;
 mod packed;
 pub mod pool;
 pub mod ready;
-pub mod simd;
 
+pub use akunu_dots::{level, simd};
 pub use backend::{Cpu, Error, Options, ReplayError};
 pub use level::{Level, LevelError};
 pub use memory::{KvPool, Memory, MemoryError, MemoryPlan, WeightFile};

@@ -5,6 +5,8 @@
 //! quantized format reduces to one description, [`Unpacked`]: small integers with a scale
 //! and an offset per 16 values. Scalar decoding and the portable integer kernels are built
 //! on that, so a new format is one `unpack` function and one row.
+//!
+//! Activations have two forms besides f32: [`q8`] and [`tiles`].
 
 #![forbid(unsafe_code)]
 
@@ -34,9 +36,11 @@ mod q5_0;
 mod q5_1;
 mod q5_k;
 mod q6_k;
+pub mod q8;
 mod q8_0;
 mod registry;
 mod superblock;
+pub mod tiles;
 mod tq1_0;
 mod tq2_0;
 

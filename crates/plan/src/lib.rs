@@ -16,15 +16,14 @@ pub mod memory;
 pub mod null;
 pub mod op;
 pub mod program;
-pub mod q8;
 pub mod record;
 pub mod reference;
 pub mod rules;
 pub mod serial;
 pub mod steps;
-pub mod tiles;
 pub mod verify;
 
+pub use akunu_dtype::{q8, tiles};
 pub use bind::{Bound, Choice, NoKernel, bind};
 pub use build::{BuildError, BuildOptions, Output, build};
 pub use draw::{DrawVars, Draws};

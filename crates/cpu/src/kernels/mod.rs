@@ -18,10 +18,12 @@ mod sampling;
 use crate::context::Context;
 use crate::lane::Lane;
 use crate::level::Level;
+use akunu_dots::dots::DotsFn;
+#[cfg(target_arch = "x86_64")]
+use akunu_dots::strip::StripFn;
 use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
 use matmul::InnerFn;
-use matmul::dots::DotsFn;
 use std::cmp::Reverse;
 use std::sync::LazyLock;
 
@@ -68,7 +70,7 @@ impl KernelRow {
 
     /// The unpacking of weights to tiles of a matrix product's row.
     #[cfg(target_arch = "x86_64")]
-    pub fn strip(&self) -> Option<matmul::amx::StripFn> {
+    pub fn strip(&self) -> Option<StripFn> {
         match self.inner.as_ref()?.run {
             InnerFn::Strip(run) => Some(run),
             InnerFn::Dots(_) => None,

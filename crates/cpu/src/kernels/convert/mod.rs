@@ -1,12 +1,12 @@
-//! f32 activations to the forms that products take them in: the int8 blocks of `akunu_plan::q8`, the bf16 tiles of
-//! `akunu_plan::tiles`.
+//! f32 activations to the forms that products take them in: the int8 blocks of `akunu_dtype::q8`, the bf16 tiles of
+//! `akunu_dtype::tiles`.
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
 use crate::simd::Simd;
+use akunu_dtype::q8;
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
-use akunu_plan::q8;
 use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
 use akunu_plan::tiles;
 

@@ -3,8 +3,8 @@
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
-use crate::packed::Fields;
 use crate::simd::Simd;
+use akunu_dots::packed::Fields;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
 use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};
 use akunu_plan::record::{Record, W_IS_PACKED};

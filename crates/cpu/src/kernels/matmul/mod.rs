@@ -1,53 +1,19 @@
-//! Matrix products: dot-product tiles per weight format, and the product around them.
+//! Matrix products: what is around the dot products of `akunu_dots`.
 
 #[cfg(target_arch = "x86_64")]
 pub mod amx;
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
-pub mod dots;
-#[cfg(test)]
-mod dots_tests;
-pub mod generic;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod product;
-pub mod table;
 
 use crate::kernels::KernelRow;
+use akunu_dots::dots::DotsFn;
+#[cfg(target_arch = "x86_64")]
+use akunu_dots::strip::StripFn;
+use akunu_dots::table::{Act, DOTS};
 use akunu_dtype::DType;
 use akunu_plan::op::MatMulParams;
 #[cfg(target_arch = "x86_64")]
 use akunu_plan::record::X_IS_BF16;
 use akunu_plan::record::{Record, W_IS_PACKED, X_FORM, X_IS_Q8, packed_flag};
-use dots::DotsFn;
-use table::{Act, DOTS};
-
-/// The body for every block of those that lie together, with its number as a constant.
-#[cfg(target_arch = "x86_64")]
-macro_rules! each_block {
-    ($format:ty, |$b:ident| $body:expr) => {{
-        macro_rules! at {
-            ($n:literal) => {{
-                const $b: usize = $n;
-                $body
-            }};
-        }
-        at!(0);
-        if <$format>::BLOCKS == 8 {
-            at!(1);
-            at!(2);
-            at!(3);
-            at!(4);
-            at!(5);
-            at!(6);
-            at!(7);
-        }
-    }};
-}
-#[cfg(target_arch = "x86_64")]
-use each_block;
 
 /// The inner part of a matrix product's table row.
 #[derive(Clone, Copy)]
@@ -66,7 +32,7 @@ pub enum InnerFn {
     Dots(DotsFn),
     /// Weights to bf16, for tiles.
     #[cfg(target_arch = "x86_64")]
-    Strip(amx::StripFn),
+    Strip(StripFn),
 }
 
 impl Inner {
@@ -121,7 +87,7 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
         ("matmul_heads_any", OpKind::MatMulHeads, heads::serves_any, amx::matmul_heads::<Any>),
     ];
     products.into_iter().flat_map(|(name, op, serves, run)| {
-        table::STRIPS.iter().map(move |strip| KernelRow {
+        akunu_dots::table::STRIPS.iter().map(move |strip| KernelRow {
             name: format!("{name} amx {}", strip.name),
             op,
             level: Level::Amx,

@@ -3,7 +3,6 @@
 //! A worker owns a range of output columns (rows of W), and takes more where others are slow. It goes through them in tiles that
 //! stay in its cache while every tile of activation rows passes by.
 
-use super::dots::{Dots, DotsFn};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::{gate, known};
 use crate::kernels::convert::{can_write, write_part};
@@ -13,6 +12,7 @@ use crate::lane::Lane;
 use crate::level::Level;
 use crate::simd::Simd;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu, soft_cap};
+use akunu_dots::dots::{Dots, DotsFn};
 use akunu_plan::op::{Activation, MAXIMA_SLICE, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Record, Y_FORM};
 use std::ops::Range;

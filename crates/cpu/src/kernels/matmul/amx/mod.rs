@@ -1,6 +1,6 @@
 //! Many activation rows on AMX tiles: weights become bf16 once for all rows, and the tiles multiply.
 //!
-//! Activations come as bf16 tiles (`akunu_plan::tiles`), the left side of a product, written so by the op before. Products
+//! Activations come as bf16 tiles (`akunu_dtype::tiles`), the left side of a product, written so by the op before. Products
 //! are summed in f32. Converting sums of integers instead costs more than the tiles save, because formats have a scale
 //! for every 32 values.
 //!
@@ -10,12 +10,5 @@
 
 mod gate;
 mod product;
-mod strip;
 
 pub use product::{matmul, matmul_gated, matmul_heads};
-pub use strip::{Strip, StripFn, bf16, f16, f32, packed, quantized};
-
-/// Values of a weight row in flight: those of a whole group take half of the second-level cache.
-pub const SPAN: usize = 4096;
-/// Weight rows that are unpacked together: two tiles.
-pub const STRIP: usize = 2 * crate::simd::tiles::SIDE;

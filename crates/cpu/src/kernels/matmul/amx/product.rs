@@ -1,16 +1,16 @@
 //! The product around the tiles: columns taken by workers, and the epilogue.
 
 use super::gate::Gate;
-use super::{SPAN, STRIP, Strip};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::gate;
 use crate::kernels::convert::write_part;
 use crate::kernels::kv_cache::{Stored, product::Heads};
-use crate::kernels::matmul::dots::Dots;
 use crate::kernels::matmul::product::{Weights, finish};
 use crate::lane::Lane;
 use crate::simd::tiles::{Block, Products, SIDE, STEP, TILE_BYTES, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_row};
+use akunu_dots::dots::Dots;
+use akunu_dots::strip::{SPAN, STRIP, Strip};
 use akunu_plan::op::{MatMulHeadsParams, MatMulParams, slots};
 use akunu_plan::record::{Record, Y_FORM, Y_IS_BF16};
 use akunu_plan::tiles::{HEADS, PAIR, offset};

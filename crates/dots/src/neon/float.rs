@@ -1,0 +1,143 @@
+//! f32 activations with float weights.
+//!
+//! Value `k` of a row belongs to lane `k % 16` of four registers per product, as in `generic` but
+//! with fused multiply-adds.
+
+use super::from_f16;
+use crate::dots::{Dots, ROWS, RowPtrs};
+use std::arch::aarch64::*;
+
+/// 16 numbers.
+type Lanes = [float32x4_t; 4];
+
+/// A float type that weights are stored in.
+trait Float {
+    const BYTES: usize;
+    /// Four numbers.
+    ///
+    /// # Safety
+    /// The caller has the NEON level; the numbers are readable.
+    unsafe fn four(p: *const u8) -> float32x4_t;
+}
+
+struct F32;
+struct F16;
+struct Bf16;
+
+macro_rules! float {
+    ($name:ty: bytes $bytes:literal, $load:path) => {
+        impl Float for $name {
+            const BYTES: usize = $bytes;
+            #[inline(always)]
+            unsafe fn four(p: *const u8) -> float32x4_t {
+                // SAFETY: the same contract.
+                unsafe { $load(p) }
+            }
+        }
+    };
+}
+
+float!(F32: bytes 4, load_f32);
+float!(F16: bytes 2, load_f16);
+float!(Bf16: bytes 2, load_bf16);
+
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn load_f32(p: *const u8) -> float32x4_t {
+    // SAFETY: four readable numbers.
+    vreinterpretq_f32_u8(unsafe { vld1q_u8(p) })
+}
+
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn load_f16(p: *const u8) -> float32x4_t {
+    // SAFETY: four readable numbers.
+    from_f16(vreinterpret_u16_u8(unsafe { vld1_u8(p) }))
+}
+
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn load_bf16(p: *const u8) -> float32x4_t {
+    // SAFETY: four readable numbers.
+    let bits = vreinterpret_u16_u8(unsafe { vld1_u8(p) });
+    vreinterpretq_f32_u32(vshll_n_u16::<16>(bits))
+}
+
+/// The first `n` of 16 numbers, and zeros.
+///
+/// # Safety
+/// The caller has the NEON level; `n` numbers are readable.
+#[inline(always)]
+unsafe fn load<F: Float>(p: *const u8, n: usize) -> Lanes {
+    let mut copy = [0u8; 64];
+    // SAFETY: fewer than 16 are loaded from a copy.
+    unsafe {
+        let p = if n == 16 {
+            p
+        } else {
+            copy.as_mut_ptr().copy_from_nonoverlapping(p, n * F::BYTES);
+            copy.as_ptr()
+        };
+        [F::four(p), F::four(p.add(4 * F::BYTES)), F::four(p.add(8 * F::BYTES)), F::four(p.add(12 * F::BYTES))]
+    }
+}
+
+macro_rules! kernels {
+    ($($(#[$doc:meta])* $name:ident: $float:ty;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As [`Dots`] promises for f32 activations; the machine has the NEON level.
+        #[target_feature(enable = "neon,dotprod")]
+        pub unsafe fn $name(d: &Dots) {
+            // SAFETY: the same contract.
+            unsafe { dots::<$float>(d) }
+        }
+    )*};
+}
+
+kernels! {
+    /// F32 weights.
+    f32: F32;
+    /// F16 weights.
+    f16: F16;
+    /// BF16 weights.
+    bf16: Bf16;
+}
+
+/// Four weight rows at a time, with every activation row while they are in the cache.
+#[target_feature(enable = "neon,dotprod")]
+unsafe fn dots<F: Float>(d: &Dots) {
+    for n in (0..d.cols).step_by(ROWS) {
+        for m in 0..d.rows {
+            // SAFETY: numbers of the rows; results within the tile.
+            unsafe {
+                let p = RowPtrs::new(d, n, 1).data;
+                let x = d.x.add(m * d.x_stride);
+                let mut sums = [[vdupq_n_f32(0.0); 4]; ROWS];
+                for k in (0..d.k).step_by(16) {
+                    let len = (d.k - k).min(16);
+                    let x = load::<F32>(x.add(4 * k), len);
+                    for (sum, p) in sums.iter_mut().zip(p) {
+                        let w = load::<F>(p.add(F::BYTES * k), len);
+                        for ((sum, w), x) in sum.iter_mut().zip(w).zip(x) {
+                            *sum = vfmaq_f32(*sum, w, x);
+                        }
+                    }
+                }
+                for (n, sum) in (n..d.cols).zip(sums) {
+                    *d.out.add(m * d.out_stride + n) = fold(sum);
+                }
+            }
+        }
+    }
+}
+
+/// The upper half onto the lower until one is left.
+#[inline]
+#[target_feature(enable = "neon,dotprod")]
+fn fold(v: Lanes) -> f32 {
+    let v = vaddq_f32(vaddq_f32(v[0], v[2]), vaddq_f32(v[1], v[3]));
+    let pair = vadd_f32(vget_low_f32(v), vget_high_f32(v));
+    vget_lane_f32::<0>(pair) + vget_lane_f32::<1>(pair)
+}
