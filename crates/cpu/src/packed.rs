@@ -1,4 +1,4 @@
-//! Reading packed weights: which matrices of a file are packed (`akunu_dots::packed`), and how they are as they are read.
+//! Reading packed weights: which matrices of a file are packed (`akunu_dots::packed`), and packing them as they are read.
 
 use crate::block::PIECE;
 use crate::memory::{MemoryError, WeightFile};
@@ -13,7 +13,7 @@ use std::io;
 const AT_ONCE: usize = 64 << 10;
 
 /// A matrix of a file that is packed as it is read.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pack {
     start: usize,
     bytes: usize,

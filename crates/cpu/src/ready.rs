@@ -9,12 +9,12 @@ use crate::level::Level;
 use crate::memory::Memory;
 use akunu_dots::packed;
 use akunu_dtype::DType;
+use akunu_dtype::{q8, tiles};
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};
 use akunu_plan::program::Store;
 use akunu_plan::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, W_IS_PACKED, X_FORM, X_IS_BF16, Y_FORM};
 use akunu_plan::steps::KV_BLOCK;
-use akunu_plan::{q8, tiles};
 use std::ops::Range;
 
 /// A bound program that may be replayed in the memory it was checked against.

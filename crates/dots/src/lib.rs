@@ -9,7 +9,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub mod dots;
-pub mod generic;
+mod generic;
 pub mod level;
 #[cfg(target_arch = "aarch64")]
 mod neon;

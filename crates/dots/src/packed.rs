@@ -33,11 +33,14 @@ pub struct Fields {
     pack: fn(&[u8], usize, &mut [u8]),
 }
 
+/// By the ends, which determine how rows are packed: addresses of functions say nothing.
 impl PartialEq for Fields {
     fn eq(&self, other: &Self) -> bool {
         self.ends == other.ends
     }
 }
+
+impl Eq for Fields {}
 
 impl Fields {
     /// `BEFORE` 16-bit numbers, `WORDS`, and `AFTER` more 16-bit numbers.

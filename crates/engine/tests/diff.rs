@@ -3,12 +3,13 @@
 use akunu::DType;
 use akunu::arch::Model;
 use akunu::cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready, WeightFile};
+use akunu::dtype::{q8, tiles};
 use akunu::formats::ModelFile;
 use akunu::plan::diff::{Stepper, diff};
 use akunu::plan::op::OpKind;
 use akunu::plan::program::{BufferId, Program, Store};
 use akunu::plan::reference::Reference;
-use akunu::plan::{Addr, BuildOptions, Output, Region, RowVars, StepLayout, StepVars, build, q8, tiles};
+use akunu::plan::{Addr, BuildOptions, Output, Region, RowVars, StepLayout, StepVars, build};
 use akunu_testkit::fixtures;
 use std::sync::Arc;
 

@@ -26,8 +26,8 @@ impl Program {
                     let b = self.buffer(id);
                     rows * match b.store {
                         Store::F32 => b.width as u64 * 4,
-                        Store::Q8 => crate::q8::row_bytes(b.width) as u64,
-                        Store::Bf16 => crate::tiles::row_bytes(b.width) as u64,
+                        Store::Q8 => akunu_dtype::q8::row_bytes(b.width) as u64,
+                        Store::Bf16 => akunu_dtype::tiles::row_bytes(b.width) as u64,
                     }
                 }
                 Arg::Weight(_) if op.kind == OpKind::Embed => 0,

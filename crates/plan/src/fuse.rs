@@ -6,7 +6,7 @@
 
 use crate::op::{Makes, MatMulHeadsParams, OpKind, Params, Per, ROPE_NONE, slots};
 use crate::program::*;
-use crate::{q8, tiles};
+use akunu_dtype::{q8, tiles};
 
 /// Values that one op writes together.
 const WHOLE: usize = q8::BLOCK;
@@ -33,7 +33,8 @@ fn reads(op: &Op, id: BufferId) -> bool {
     op.args.iter().zip(slots).any(|(arg, slot)| *arg == Arg::Buffer(id) && slot.used != crate::op::Use::Write)
 }
 
-/// How often each buffer is read. Fusion moves reads from one op to another, and takes those of what it removes away.
+/// How often each buffer is read when a pass begins. Within the pass a count can become wrong: too high for what was fused away,
+/// too low for the angles of heads. Nobody asks about either again.
 struct Reads(Vec<u32>);
 
 impl Reads {

@@ -23,7 +23,6 @@ pub mod serial;
 pub mod steps;
 pub mod verify;
 
-pub use akunu_dtype::{q8, tiles};
 pub use bind::{Bound, Choice, NoKernel, bind};
 pub use build::{BuildError, BuildOptions, Output, build};
 pub use draw::{DrawVars, Draws};

@@ -2,8 +2,8 @@
 
 use crate::op::{MAX_SLOTS, OpKind, Params, Per};
 use crate::record::Addr;
-use crate::{q8, tiles};
 use akunu_dtype::DType;
+use akunu_dtype::{q8, tiles};
 
 /// An activation buffer of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -24,9 +24,9 @@ pub struct Vector {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Store {
     F32,
-    /// Int8 blocks; see [`crate::q8`].
+    /// Int8 blocks; see [`akunu_dtype::q8`].
     Q8,
-    /// bf16 numbers in tiles of 16 rows; see [`crate::tiles`].
+    /// bf16 numbers in tiles of 16 rows; see [`akunu_dtype::tiles`].
     Bf16,
 }
 

@@ -126,7 +126,7 @@ impl<'a> Reference<'a> {
         match buffer.store {
             Store::F32 => {}
             Store::Q8 => round_to_int8(out),
-            Store::Bf16 => out.iter_mut().for_each(|v| *v = crate::tiles::round(*v)),
+            Store::Bf16 => out.iter_mut().for_each(|v| *v = akunu_dtype::tiles::round(*v)),
         }
     }
 

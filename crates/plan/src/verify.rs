@@ -3,7 +3,7 @@
 
 use crate::op::*;
 use crate::program::*;
-use crate::q8;
+use akunu_dtype::q8;
 
 /// What is wrong with a program, and where.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! Embedding, angles, quantization, sums, gates, gathers.
 
 use crate::rig::*;
+use akunu_dtype::q8;
 use akunu_dtype::{DType, FORMATS};
 use akunu_plan::op::{slots, *};
 use akunu_plan::program::{Arg, Store};
-use akunu_plan::q8;
 use akunu_plan::steps::RowVars;
 
 #[test]
@@ -145,7 +145,7 @@ fn rounding_to_tiles_is_the_definition() {
             running.set(x, &values);
             running.run(&mut cpu);
             for (row, values) in values.chunks(width).enumerate() {
-                let want: Vec<f32> = values.iter().map(|v| akunu_plan::tiles::round(*v)).collect();
+                let want: Vec<f32> = values.iter().map(|v| akunu_dtype::tiles::round(*v)).collect();
                 failures.compare(&format!("round {width}"), &cpu, &running.row(y, row), &want, |_| 0.0);
             }
         }

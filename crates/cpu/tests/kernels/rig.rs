@@ -4,11 +4,11 @@
 
 use akunu_cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready};
 use akunu_dtype::{DType, Planes, PlanesMut};
+use akunu_dtype::{q8, tiles};
 use akunu_plan::op::{Activation, MAX_SLOTS, MatMulParams, OpKind, Params, Per};
 use akunu_plan::program::*;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{RowVars, StepLayout};
-use akunu_plan::{q8, tiles};
 use std::sync::Arc;
 
 /// A small generator of repeatable noise.

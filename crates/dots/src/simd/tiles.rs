@@ -45,6 +45,7 @@ pub struct Tiles(());
 impl Tiles {
     /// # Safety
     /// The machine has AMX, and the process the permission to use it.
+    #[inline]
     pub unsafe fn configure() -> Self {
         // SAFETY: the same contract.
         unsafe { Self::of(&SHAPE) }
@@ -146,6 +147,7 @@ pub struct Products<'a> {
 }
 
 impl<'a> Products<'a> {
+    #[inline]
     pub fn new(tiles: &'a Tiles, stride: usize) -> Self {
         Self { _tiles: tiles, stride, held: None }
     }
@@ -182,6 +184,7 @@ impl<'a> Products<'a> {
     ///
     /// # Safety
     /// Its rows are there.
+    #[inline]
     pub unsafe fn store(&mut self) {
         let Some(held) = self.held.take() else { return };
         // SAFETY: the caller's promise; no other code uses tile registers.
@@ -343,6 +346,7 @@ pub struct ByteTiles(Tiles);
 impl ByteTiles {
     /// # Safety
     /// As [`Tiles::configure`].
+    #[inline]
     pub unsafe fn configure() -> Self {
         // SAFETY: the same contract.
         ByteTiles(unsafe { Tiles::of(&BYTE_SHAPE) })

@@ -1,7 +1,7 @@
 //! What ops compute of numbers, in f64.
 
 use crate::op::*;
-use crate::q8;
+use akunu_dtype::q8;
 
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() as f32

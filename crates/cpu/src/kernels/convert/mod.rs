@@ -6,9 +6,9 @@ use crate::context::Context;
 use crate::lane::Lane;
 use crate::simd::Simd;
 use akunu_dtype::q8;
+use akunu_dtype::tiles;
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
-use akunu_plan::tiles;
 
 pub(super) static CONVERT: &[LeveledRow] = levels!("convert", OpKind::Convert, serves, body);
 

@@ -4,12 +4,12 @@ use super::{Stored, can_store, norm_weight, turn};
 use crate::context::Context;
 use crate::simd::Simd;
 use akunu_dtype::DType;
+use akunu_dtype::tiles::HEADS;
 use akunu_plan::op::{
     Makes, MatMulHeadsParams, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::matmul_heads as slots,
 };
 use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
-use akunu_plan::tiles::HEADS;
 
 /// Whether heads of a record can be finished, where keys and values are stored in a format.
 pub fn serves(record: &Record, dtype: DType) -> bool {

@@ -11,9 +11,9 @@ use crate::simd::tiles::{Block, Products, SIDE, STEP, TILE_BYTES, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_row};
 use akunu_dots::dots::Dots;
 use akunu_dots::strip::{SPAN, STRIP, Strip};
+use akunu_dtype::tiles::{HEADS, PAIR, offset};
 use akunu_plan::op::{MatMulHeadsParams, MatMulParams, slots};
 use akunu_plan::record::{Record, Y_FORM, Y_IS_BF16};
-use akunu_plan::tiles::{HEADS, PAIR, offset};
 
 /// Columns in flight, of all weight operands together: whole heads.
 const GROUP: usize = HEADS;
