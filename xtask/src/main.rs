@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use xtask::bench::{EmbedPeers, Peers, SpeechPeers, decoding, embed, peers, speech};
+use xtask::bench::{EmbedPeers, Peers, SpeechPeers, decoding, embed, peers, speech, start};
 use xtask::{models, quality, real, schemas, tidy};
 
 const HELP: &str = "usage: cargo xtask CHORE
@@ -18,6 +18,7 @@ const HELP: &str = "usage: cargo xtask CHORE
   bench peers --llama-bench PATH measure against llama.cpp; of several builds the faster counts
       [--llama-bench PATH] [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N]
       [--gen N] [--depth N] [--threads N] [--level LEVEL] [-- ARGUMENTS OF llama-bench]
+  bench start --llama-bench PATH measure the time to the first token, of whole processes; flags as above
   bench decoding ROUNDS [NAME…]  measure guesses, grammars and draws against plain decoding
   bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
       [--akunu PATH] [--rounds N] [--threads N]
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         ["bench", "embed", flags @ ..] => embed_options(flags).and_then(|o| embed(&o)),
         ["bench", "whisper", flags @ ..] => speech_options(flags).and_then(|o| speech(&o)),
         ["bench", "peers", flags @ ..] => options(flags).and_then(|o| peers(&o)),
+        ["bench", "start", flags @ ..] => options(flags).and_then(|o| start(&o)),
         _ => {
             eprintln!("{HELP}");
             return ExitCode::FAILURE;

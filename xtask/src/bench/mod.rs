@@ -5,10 +5,12 @@ mod embed;
 mod machine;
 mod report;
 mod speech;
+mod start;
 
 pub use decoding::decoding;
 pub use embed::{EmbedPeers, embed};
 pub use speech::{SpeechPeers, speech, wav};
+pub use start::start;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
