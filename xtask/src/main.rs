@@ -18,7 +18,8 @@ const HELP: &str = "usage: cargo xtask CHORE
   bench peers --llama-bench PATH measure against llama.cpp; of several builds the faster counts
       [--llama-bench PATH] [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N]
       [--gen N] [--depth N] [--threads N] [--level LEVEL] [-- ARGUMENTS OF llama-bench]
-  bench start --llama-bench PATH measure the time to the first token, of whole processes; flags as above
+  bench start --llama-bench PATH measure the time to the first token, of whole processes
+      [--llama-bench PATH] [--akunu PATH] [--models A,…] [--rounds N] [--threads N]
   bench decoding ROUNDS [NAME…]  measure guesses, grammars and draws against plain decoding
   bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
       [--akunu PATH] [--rounds N] [--threads N]
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
         ["bench", "embed", flags @ ..] => embed_options(flags).and_then(|o| embed(&o)),
         ["bench", "whisper", flags @ ..] => speech_options(flags).and_then(|o| speech(&o)),
         ["bench", "peers", flags @ ..] => options(flags).and_then(|o| peers(&o)),
-        ["bench", "start", flags @ ..] => options(flags).and_then(|o| start(&o)),
+        ["bench", "start", flags @ ..] => start_options(flags).and_then(|o| start(&o)),
         _ => {
             eprintln!("{HELP}");
             return ExitCode::FAILURE;
@@ -106,6 +107,14 @@ fn speech_options(flags: &[&str]) -> anyhow::Result<SpeechPeers> {
         bail!("--whisper-cli is needed: the path of whisper.cpp's whisper-cli");
     }
     Ok(options)
+}
+
+/// Those of `bench peers`, but for what a first token does not depend on.
+fn start_options(flags: &[&str]) -> anyhow::Result<Peers> {
+    match flags.iter().find(|flag| ["--prompt", "--gen", "--depth", "--level", "--"].contains(flag)) {
+        Some(flag) => bail!("{flag} does not go with bench start\n{HELP}"),
+        None => options(flags),
+    }
 }
 
 fn options(flags: &[&str]) -> anyhow::Result<Peers> {

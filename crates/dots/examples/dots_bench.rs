@@ -7,8 +7,7 @@
 
 use akunu_dots::dots::{Dots, PLACES};
 use akunu_dots::table::{Act, DOTS, DotsRow};
-use akunu_dtype::q8;
-use akunu_dtype::{DType, Format};
+use akunu_dtype::{DType, Format, q8};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -4,8 +4,7 @@
 //! products. Splitting among threads, bias, activation, residual and re-quantization belong to
 //! the product around it, so they are written once.
 
-use akunu_dtype::q8;
-use akunu_dtype::{DType, Format, GROUP, MAX_BLOCK, Planes, Unpacked};
+use akunu_dtype::{DType, Format, GROUP, MAX_BLOCK, Planes, Unpacked, q8};
 use std::cell::UnsafeCell;
 
 /// A tile of dot products: `out[m][n] = x[m] · w[n]` for `m < rows`, `n < cols`.

@@ -12,8 +12,7 @@
 //! Here the products are rounded before they are added, in the SIMD kernels they are not.
 
 use super::dots::Dots;
-use akunu_dtype::q8;
-use akunu_dtype::{DType, Format, GROUP, MAX_BLOCK, Planes, Unpacked};
+use akunu_dtype::{DType, Format, GROUP, MAX_BLOCK, Planes, Unpacked, q8};
 
 /// Activation rows that share one unpacking of a weight row.
 const TILE: usize = 32;

@@ -5,8 +5,7 @@ use akunu_dots::dots::Dots;
 use akunu_dots::level::Level;
 use akunu_dots::packed::{Fields, ROWS};
 use akunu_dots::table::{Act, DOTS, DotsRow, find};
-use akunu_dtype::q8;
-use akunu_dtype::{DType, FORMATS, Planes, PlanesMut, Unpacked};
+use akunu_dtype::{DType, FORMATS, Planes, PlanesMut, Unpacked, q8};
 
 /// Error allowed relative to the sum of the magnitudes of all terms. The integer part is exact; what
 /// remains is f32 rounding along chains of some hundred steps.

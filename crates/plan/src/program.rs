@@ -2,8 +2,7 @@
 
 use crate::op::{MAX_SLOTS, OpKind, Params, Per};
 use crate::record::Addr;
-use akunu_dtype::DType;
-use akunu_dtype::{q8, tiles};
+use akunu_dtype::{DType, q8, tiles};
 
 /// An activation buffer of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

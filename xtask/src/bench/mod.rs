@@ -59,14 +59,8 @@ pub(crate) struct Measured {
 }
 
 pub fn peers(options: &Peers) -> anyhow::Result<bool> {
-    let akunu = match &options.akunu {
-        Some(path) => path.clone(),
-        None => build()?,
-    };
+    let akunu = options.akunu.clone().map_or_else(build, Ok)?;
     let models = models(options)?;
-    if models.is_empty() {
-        bail!("no model to measure: fetch some (cargo xtask models fetch) or name them with --models");
-    }
     let mut results: Vec<Measured> =
         models.iter().map(|(name, _)| Measured { name: name.clone(), ..Measured::default() }).collect();
     let mut raw = Vec::new();
@@ -107,7 +101,11 @@ fn models(options: &Peers) -> anyhow::Result<Vec<(String, PathBuf)>> {
     if options.models.is_empty() {
         let generate = CATALOG.iter().filter(|k| k.task == Task::Generate);
         let fetched = generate.filter_map(|k| Some((k.name.to_owned(), hub.path(k.name).ok()?)));
-        return Ok(fetched.collect());
+        let fetched: Vec<_> = fetched.collect();
+        if fetched.is_empty() {
+            bail!("no model to measure: fetch some (cargo xtask models fetch) or name them with --models");
+        }
+        return Ok(fetched);
     }
     let mut found = Vec::new();
     for name in &options.models {

@@ -10,9 +10,11 @@ use serde_json::json;
 use super::report::{Spread, save};
 use super::{Peers, build, machine, models};
 
+/// That of a cache which is emptied before every process.
+const EMPTIED: &str = "emptied";
+
 pub fn start(options: &Peers) -> anyhow::Result<bool> {
     let akunu = options.akunu.clone().map_or_else(build, Ok)?;
-    let theirs = &options.llama_bench[0];
     let models = models(options)?;
     let mut text = format!(
         "{} on {}, {} threads; milliseconds from the start of a process to its end after one token, as median (lowest–highest) of \
@@ -23,30 +25,34 @@ pub fn start(options: &Peers) -> anyhow::Result<bool> {
         options.threads,
         options.rounds
     );
+    let caches: &[&str] = match empty() {
+        Ok(()) => &["full", EMPTIED],
+        Err(why) => {
+            eprintln!("skipped: an empty page cache ({why}), which only root can have");
+            &["full"]
+        }
+    };
     let mut rounds = Vec::new();
     for (name, path) in &models {
-        // What is measured first would else find nothing cached.
-        first_token_of_ours(&akunu, path, options)?;
-        first_token_of_theirs(theirs, path, options)?;
-        for empties in [false, true] {
-            let cache = if empties { "emptied" } else { "full" };
+        let ours = |cache: &str| seconds(cache, first_token_of_ours(&akunu, path, options));
+        // Of several builds the faster counts.
+        let theirs = |cache: &str| {
+            let mut builds = options.llama_bench.iter();
+            builds.try_fold(f64::INFINITY, |least, build| {
+                Ok::<_, anyhow::Error>(least.min(seconds(cache, first_token_of_theirs(build, path, options))?))
+            })
+        };
+        for cache in caches {
+            // What comes first would else find nothing in the cache.
+            ours(cache)?;
+            theirs(cache)?;
             let mut times: Vec<(f64, f64)> = Vec::new();
             for round in 0..options.rounds {
-                if empties && let Err(why) = empty() {
-                    eprintln!("skipped: the page cache cannot be emptied ({why}), which only root may do");
-                    break;
-                }
-                let ours = || first_token_of_ours(&akunu, path, options);
-                let theirs = || first_token_of_theirs(theirs, path, options);
-                let between = || if empties { empty() } else { Ok(()) };
                 let pair = if round % 2 == 0 {
-                    let first = ours()?;
-                    between()?;
-                    (first, theirs()?)
+                    (ours(cache)?, theirs(cache)?)
                 } else {
-                    let first = theirs()?;
-                    between()?;
-                    (ours()?, first)
+                    let theirs = theirs(cache)?;
+                    (ours(cache)?, theirs)
                 };
                 rounds.push(
                     json!({ "round": round, "model": name, "cache": cache, "akunu": pair.0, "llama_bench": pair.1 }),
@@ -65,19 +71,23 @@ pub fn start(options: &Peers) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn first_token_of_ours(akunu: &Path, model: &Path, o: &Peers) -> anyhow::Result<f64> {
+fn first_token_of_ours(akunu: &Path, model: &Path, o: &Peers) -> Command {
     let mut command = Command::new(akunu);
     command.arg("run").arg(model).args(["Hello", "--max-tokens", "1", "--threads", &o.threads.to_string()]);
-    seconds(&mut command)
+    command
 }
 
-fn first_token_of_theirs(build: &Path, model: &Path, o: &Peers) -> anyhow::Result<f64> {
+fn first_token_of_theirs(build: &Path, model: &Path, o: &Peers) -> Command {
     let mut command = Command::new(build);
     command.arg("-m").arg(model).args(["-p", "0", "-n", "1", "-r", "1", "--no-warmup", "-t", &o.threads.to_string()]);
-    seconds(&mut command)
+    command
 }
 
-fn seconds(command: &mut Command) -> anyhow::Result<f64> {
+/// How long a command takes, from its start to its end.
+fn seconds(cache: &str, mut command: Command) -> anyhow::Result<f64> {
+    if cache == EMPTIED {
+        empty()?;
+    }
     let name = command.get_program().display().to_string();
     let begun = Instant::now();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();

@@ -1,8 +1,7 @@
 //! Embedding, angles, quantization, sums, gates, gathers.
 
 use crate::rig::*;
-use akunu_dtype::q8;
-use akunu_dtype::{DType, FORMATS};
+use akunu_dtype::{DType, FORMATS, q8};
 use akunu_plan::op::{slots, *};
 use akunu_plan::program::{Arg, Store};
 use akunu_plan::steps::RowVars;

@@ -3,8 +3,7 @@
 #![allow(dead_code)]
 
 use akunu_cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready};
-use akunu_dtype::{DType, Planes, PlanesMut};
-use akunu_dtype::{q8, tiles};
+use akunu_dtype::{DType, Planes, PlanesMut, q8, tiles};
 use akunu_plan::op::{Activation, MAX_SLOTS, MatMulParams, OpKind, Params, Per};
 use akunu_plan::program::*;
 use akunu_plan::record::{Addr, Region};

@@ -5,8 +5,7 @@ use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
 use crate::simd::Simd;
-use akunu_dtype::q8;
-use akunu_dtype::tiles;
+use akunu_dtype::{q8, tiles};
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
 
