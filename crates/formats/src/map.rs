@@ -11,6 +11,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,18 +42,16 @@ impl Bytes {
         Ok(Self::Mapped(Arc::new((map, file))))
     }
 
-    /// Asks the system to read up to so many of the first bytes from the disk now, and does not wait for them. Returns how many
-    /// there are.
-    pub fn read_ahead(&self, most: usize) -> usize {
-        let len = self.len().min(most);
+    /// Asks the system to read these bytes from the disk now, and does not wait for them. What is asked for first comes first.
+    pub fn read_ahead(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {
-            for at in (0..len).step_by(AHEAD_AT_ONCE) {
+            let end = range.end.min(self.len());
+            for at in (range.start..end).step_by(AHEAD_AT_ONCE) {
                 // A wish.
-                let _ = map.0.advise_range(memmap2::Advice::WillNeed, at, AHEAD_AT_ONCE.min(len - at));
+                let _ = map.0.advise_range(memmap2::Advice::WillNeed, at, AHEAD_AT_ONCE.min(end - at));
             }
         }
-        len
     }
 
     /// Fills `to` with the bytes from `at` on, without touching the mapping where the system allows it.

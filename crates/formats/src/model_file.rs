@@ -190,9 +190,20 @@ impl ModelFile {
         self.maps.get(file).map_or(&[], |m| m)
     }
 
-    /// Asks the system to read the first bytes of the mapped files from the disk now: what it can read while programs are built.
+    /// Asks the system to read from the disk now what it can read while programs are built: vectors, which programs are built
+    /// with, and then the first bytes of the mapped files.
     pub fn read_ahead(&self) {
-        self.maps.iter().fold(READ_AHEAD, |left, map| left - map.read_ahead(left));
+        for Span { file, offset, len } in self.tensors.iter().filter(|t| t.shape.len() == 1).map(|t| t.data) {
+            if let Some(map) = self.maps.get(file) {
+                map.read_ahead(offset..offset.saturating_add(len));
+            }
+        }
+        let mut left = READ_AHEAD;
+        for map in &self.maps {
+            let len = map.len().min(left);
+            map.read_ahead(0..len);
+            left -= len;
+        }
     }
 
     /// Fills `to` with the bytes from `at` on of a mapped file, without touching the mapping where the system allows it.
