@@ -15,12 +15,15 @@ use std::mem::MaybeUninit;
 /// With up to this many activation rows weights are not converted in memory.
 const FEW: usize = 24;
 /// Values of a panel; whole blocks of every format.
-const PANEL: usize = 1024;
+const PANEL: usize = 512;
 /// Weight rows of a panel.
 const COLS: usize = 16;
 /// Activation rows of a tile.
-const TILE: usize = 32;
-/// Weight rows in the innermost loop.
+const TILE: usize = 64;
+/// Activation rows that stay in the first-level cache while a panel passes by.
+const NEAR: usize = 9;
+/// Activation and weight rows in the innermost loop.
+const INNER_ROWS: usize = 3;
 const INNER: usize = 2;
 
 /// 16 numbers.
@@ -242,12 +245,15 @@ unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
                             fill((n0 + n).min(d.cols - 1), k, len, (&raw mut (*s).w[n]).cast());
                         }
                     }
-                    for n in (0..cols).step_by(INNER) {
-                        for m in (0..rows - rows % 2).step_by(2) {
-                            multiply::<2>(d, s, m0, m, n, k, len);
-                        }
-                        if rows % 2 == 1 {
-                            multiply::<1>(d, s, m0, rows - 1, n, k, len);
+                    for near in (0..rows).step_by(NEAR) {
+                        for n in (0..cols).step_by(INNER) {
+                            for m in (near..rows.min(near + NEAR)).step_by(INNER_ROWS) {
+                                match rows - m {
+                                    1 => multiply::<1>(d, s, m0, m, n, k, len),
+                                    2 => multiply::<2>(d, s, m0, m, n, k, len),
+                                    _ => multiply::<INNER_ROWS>(d, s, m0, m, n, k, len),
+                                }
+                            }
                         }
                     }
                 }
@@ -262,6 +268,8 @@ unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
     }
 }
 
+const _: () = assert!(NEAR.is_multiple_of(INNER_ROWS) && COLS.is_multiple_of(INNER));
+
 /// Adds the products of `M` activation rows and two weight rows of the panel.
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
@@ -272,21 +280,27 @@ unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usiz
         let at = |i: usize, c: usize| (&raw mut (*s).sum[m + i][n + c]).cast::<f32>();
         let mut sum: [[Lanes; INNER]; M] =
             std::array::from_fn(|i| std::array::from_fn(|c| F32::load(at(i, c).cast_const().cast())));
-        let mut add = |k: usize, len: usize| {
-            let w = w.map(|w| F32::load(w.add(4 * k)));
+        let whole = len / 16 * 16;
+        for k in (0..whole).step_by(16) {
+            // Half of the lanes after the other: registers are few.
+            for half in 0..2 {
+                let w = w.map(|w| load_f32(w.add(4 * (k + 8 * half))));
+                for (sum, x) in sum.iter_mut().zip(x) {
+                    let x = load_f32(x.add(4 * (k + 8 * half)));
+                    for (sum, w) in sum.iter_mut().zip(w) {
+                        sum[half] = _mm256_fmadd_ps(w, x, sum[half]);
+                    }
+                }
+            }
+        }
+        if whole < len {
+            let w = w.map(|w| F32::load(w.add(4 * whole)));
             for (sum, x) in sum.iter_mut().zip(x) {
-                let x = load::<F32>(x.add(4 * k), len);
+                let x = load::<F32>(x.add(4 * whole), len - whole);
                 for (sum, w) in sum.iter_mut().zip(w) {
                     *sum = [_mm256_fmadd_ps(w[0], x[0], sum[0]), _mm256_fmadd_ps(w[1], x[1], sum[1])];
                 }
             }
-        };
-        let whole = len / 16 * 16;
-        for k in (0..whole).step_by(16) {
-            add(k, 16);
-        }
-        if whole < len {
-            add(whole, len - whole);
         }
         for (i, sum) in sum.into_iter().enumerate() {
             for (c, sum) in sum.into_iter().enumerate() {
