@@ -155,7 +155,7 @@ fn rows_that_are_too_long_stay_as_they_are() {
 }
 
 /// Weight rows longer than what tiles are unpacked for at a time, and more activation rows; columns enough for activations to
-/// stay near.
+/// stay near, and for more of them to pass at a time.
 #[test]
 fn long_rows_are_summed_in_parts() {
     use slots::matmul::*;
@@ -167,6 +167,8 @@ fn long_rows_are_summed_in_parts() {
         (DType::Q4_0, 520, 8224, 9),
         (DType::Q4_0, 70, 1120, 840),
         (DType::Q8_0, 40, 4160, 840),
+        (DType::Q4_0, 530, 1120, 5140),
+        (DType::F16, 33, 1100, 5140),
     ];
     for (dtype, rows, k, n) in cases {
         let mut rig = Rig::new(rows, 0);
@@ -203,8 +205,10 @@ fn gated_products_reach_every_form() {
         for form in forms(dtype) {
             let store = noise.pick(&[Store::F32, Store::Q8, Store::Bf16]);
             let rows = noise.pick(&[1, 2, 5, 66, 130]);
-            let k = 256;
             let n = if store == Store::Q8 { noise.pick(&[32, 96, 160]) } else { noise.pick(&[7, 65, 96]) };
+            // Once long rows and many columns, of which tiles take more at a time.
+            let wide = (dtype, form) == (DType::Q4_0, Store::Bf16);
+            let (store, rows, k, n) = if wide { (Store::Bf16, 35, 1120, 2600) } else { (store, rows, 256, n) };
             let kind = noise.pick(&ACTIVATIONS);
             let mut rig = Rig::new(rows, 0);
             let (w, u) = (rig.matrix(&mut noise, dtype, n, k), rig.matrix(&mut noise, dtype, n, k));
