@@ -5,6 +5,7 @@ use crate::avx512::{BLOCKS, Block, PAIR, Packed, Weights, low_bits};
 use crate::dots::{Dots, ROWS, RowPtrs};
 use crate::each_block;
 use crate::simd::bf16::{round, round_pairs};
+use crate::simd::prefetch_far;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, transpose};
 use std::arch::x86_64::*;
 
@@ -66,7 +67,14 @@ pub unsafe fn packed<P: Packed>(s: &Strip<'_>) {
             unsafe {
                 let p = s.of.w.add(lie);
                 let head = P::head(p);
-                each_block!(P, |B| tile::<P>(&P::block::<B>(p, &head), s.at(n, at + B)));
+                each_block!(P, |B| {
+                    // The same blocks of the next strip.
+                    let bytes = SIDE * P::BYTES / P::BLOCKS;
+                    for line in (0..bytes).step_by(64) {
+                        prefetch_far(p.wrapping_add(STRIP * s.of.w_stride + B * bytes + line));
+                    }
+                    tile::<P>(&P::block::<B>(p, &head), s.at(n, at + B));
+                });
             }
         }
     }
