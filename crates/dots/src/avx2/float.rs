@@ -21,7 +21,9 @@ const COLS: usize = 16;
 /// Activation rows of a tile.
 const TILE: usize = 64;
 /// Activation rows that stay in the first-level cache while a panel passes by.
-const NEAR: usize = 9;
+const NEAR: usize = 6;
+/// Weight rows from one that is converted to one that is asked of memory.
+const ROWS_AHEAD: usize = 4;
 /// Activation and weight rows in the innermost loop.
 const INNER_ROWS: usize = 3;
 const INNER: usize = 2;
@@ -318,6 +320,7 @@ unsafe fn convert<F: Float>(d: &Dots, n: usize, k: usize, len: usize, out: *mut 
     unsafe {
         let w = d.w.add(n * d.w_stride + k * F::BYTES);
         for i in (0..len).step_by(16) {
+            prefetch(w.wrapping_add(ROWS_AHEAD * d.w_stride + i * F::BYTES));
             let v = load::<F>(w.add(i * F::BYTES), 16.min(len - i));
             _mm256_storeu_ps(out.add(i), v[0]);
             _mm256_storeu_ps(out.add(i + 8), v[1]);
