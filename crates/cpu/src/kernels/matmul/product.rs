@@ -52,8 +52,8 @@ pub(super) fn serves(record: &Record) -> bool {
 }
 
 /// The largest tile of results: activation rows, and values in all.
-const TILE_ROWS: usize = 64;
-const TILE_VALUES: usize = 4096;
+const TILE_ROWS: usize = 128;
+const TILE_VALUES: usize = 8192;
 const _: () = assert!(2 * TILE_VALUES * 4 <= SCRATCH_BYTES && TILE_VALUES / TILE_ROWS >= super::GRAIN);
 
 /// The first column and the columns of every tile over `rows` rows: whole grains, as many as keep the tile in the first-level
