@@ -43,6 +43,7 @@ impl Bytes {
     }
 
     /// Asks the system to read these bytes from the disk now, and does not wait for them. What is asked for first comes first.
+    #[cfg_attr(not(unix), allow(unused_variables))]
     pub fn read_ahead(&self, range: Range<usize>) {
         #[cfg(unix)]
         if let Self::Mapped(map) = self {

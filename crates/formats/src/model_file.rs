@@ -193,16 +193,15 @@ impl ModelFile {
     /// Asks the system to read from the disk now what it can read while programs are built: vectors, which programs are built
     /// with, and then the first bytes of the mapped files.
     pub fn read_ahead(&self) {
-        for Span { file, offset, len } in self.tensors.iter().filter(|t| t.shape.len() == 1).map(|t| t.data) {
+        let vectors = self.tensors.iter().filter(|t| t.shape.len() == 1).map(|t| t.data);
+        let files = self.maps.iter().enumerate().map(|(file, map)| Span { file, offset: 0, len: map.len() });
+        let mut left = READ_AHEAD;
+        for Span { file, offset, len } in vectors.chain(files) {
+            let len = len.min(left);
+            left -= len;
             if let Some(map) = self.maps.get(file) {
                 map.read_ahead(offset..offset.saturating_add(len));
             }
-        }
-        let mut left = READ_AHEAD;
-        for map in &self.maps {
-            let len = map.len().min(left);
-            map.read_ahead(0..len);
-            left -= len;
         }
     }
 

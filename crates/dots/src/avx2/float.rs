@@ -271,7 +271,7 @@ unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
     }
 }
 
-const _: () = assert!(NEAR.is_multiple_of(INNER_ROWS) && COLS.is_multiple_of(INNER));
+const _: () = assert!(NEAR.is_multiple_of(INNER_ROWS) && COLS.is_multiple_of(INNER) && COLS.is_multiple_of(4));
 
 /// Adds the products of `M` activation rows and two weight rows of the panel.
 #[target_feature(enable = "avx2,fma,f16c")]

@@ -56,8 +56,8 @@ const TILE_ROWS: usize = 128;
 const TILE_VALUES: usize = 8192;
 const _: () = assert!(2 * TILE_VALUES * 4 <= SCRATCH_BYTES && TILE_VALUES / TILE_ROWS >= super::GRAIN);
 
-/// The first column and the columns of every tile over `rows` rows: whole grains, as many as keep the tile in the first-level
-/// cache.
+/// The first column and the columns of every tile over `rows` rows: whole grains, as many as the
+/// largest tile has.
 fn tiles(columns: impl Iterator<Item = Range<usize>>, rows: usize) -> impl Iterator<Item = (usize, usize)> {
     let most = TILE_VALUES / rows.clamp(1, TILE_ROWS) / super::GRAIN * super::GRAIN;
     columns.flat_map(move |part| part.clone().step_by(most).map(move |n| (n, most.min(part.end - n))))
