@@ -85,20 +85,56 @@ impl Keys for Decoded {
     }
 }
 
-/// One head's keys and values in one block, and the positions of it that are seen: those outside may never have been written.
-#[derive(Clone)]
+/// One head's keys in one block, and the positions of it that are seen: those outside may never have been written.
+#[derive(Clone, Copy)]
 pub(super) struct Block {
     pub keys: *const u8,
-    pub values: *const u8,
-    pub seen: Range<usize>,
+    pub from: usize,
+    pub to: usize,
 }
 
 impl Block {
-    pub const NONE: Block = Block { keys: std::ptr::null(), values: std::ptr::null(), seen: 0..0 };
+    pub const NONE: Block = Block { keys: std::ptr::null(), from: 0, to: 0 };
+
+    pub fn seen(&self) -> Range<usize> {
+        self.from..self.to
+    }
 }
 
 /// Places that are asked for by turns, at most: as far from each other as what is seen of a span allows.
 const PLACES: usize = 2 * SPAN_BLOCKS;
+
+/// What a row sees of one span of its text, of the first KV head.
+#[derive(Clone)]
+pub(super) struct Span {
+    pub blocks: [Block; SPAN_BLOCKS],
+    /// Bytes from a key to its value.
+    pub values: isize,
+    /// Keys at an eighth of what is seen, at two eighths and so on, and the bytes from each to the next.
+    places: [*const u8; PLACES],
+    bytes: usize,
+}
+
+impl Span {
+    pub const NONE: Span =
+        Span { blocks: [Block::NONE; SPAN_BLOCKS], values: 0, places: [std::ptr::null(); PLACES], bytes: 0 };
+
+    #[inline(always)]
+    pub fn new<K: Keys>(blocks: [Block; SPAN_BLOCKS], values: isize, row_bytes: usize) -> Self {
+        let all: usize = blocks.iter().map(|block| block.seen().len()).sum();
+        let each = all.div_ceil(K::PLACES);
+        let (mut index, mut row) = (0, 0);
+        let places = std::array::from_fn(|_| {
+            while index + 1 < SPAN_BLOCKS && row >= blocks[index].seen().len() {
+                (index, row) = (index + 1, row - blocks[index].seen().len());
+            }
+            let place = blocks[index].keys.wrapping_add((blocks[index].from + row) * row_bytes);
+            row += each;
+            place
+        });
+        Self { blocks, values, places, bytes: each * row_bytes }
+    }
+}
 
 /// Keys or values of a span that will be read soon, asked for bit by bit while other things are computed: a core has room for
 /// few requests, and waits when all of them come at once.
@@ -106,49 +142,33 @@ const PLACES: usize = 2 * SPAN_BLOCKS;
 /// They are asked for at several places by turns, because memory gives most so (see `akunu_dots::dots::PLACES`). Where a row's
 /// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Nothing
 /// here branches: in loops this short that costs more than what is asked for saves.
-pub(super) struct Asking {
-    places: [*const u8; PLACES],
-    /// Bytes from each place on: asked for, and to be.
-    at: usize,
-    end: usize,
+pub(super) struct Asking<'a> {
+    places: &'a [*const u8; PLACES],
+    /// Bytes from each place on: what was asked for ends, and what is to be.
+    at: isize,
+    end: isize,
     /// Lines of each place in a step, and the bytes between them.
     lines: usize,
     gap: usize,
 }
 
-impl Asking {
-    /// What `rows` says of blocks, in `steps` steps of about `lines` lines.
+impl<'a> Asking<'a> {
+    /// The rows `offset` from the first head's keys, in `steps` steps of about `lines` lines.
     #[inline(always)]
-    pub fn new<K: Keys>(
-        blocks: &[Block; SPAN_BLOCKS],
-        rows: impl Fn(&Block) -> *const u8,
-        row_bytes: usize,
-        (steps, lines): (usize, usize),
-    ) -> Self {
-        let all: usize = blocks.iter().map(|block| block.seen.len()).sum();
-        let each = all.div_ceil(K::PLACES);
-        let end = each * row_bytes;
-        let (mut index, mut row) = (0, 0);
-        let places = std::array::from_fn(|_| {
-            while index + 1 < SPAN_BLOCKS && row >= blocks[index].seen.len() {
-                (index, row) = (index + 1, row - blocks[index].seen.len());
-            }
-            let place = rows(&blocks[index]).wrapping_add((blocks[index].seen.start + row) * row_bytes);
-            row += each;
-            place
-        });
-        let lines = if all > 0 { lines.div_ceil(K::PLACES) } else { 0 };
-        Self { places, at: 0, end, lines, gap: (end / (lines * steps).max(1)).max(64) }
+    pub fn new<K: Keys>(span: &'a Span, offset: isize, (steps, lines): (usize, usize)) -> Self {
+        let lines = if span.bytes > 0 { lines.div_ceil(K::PLACES) } else { 0 };
+        let gap = if span.bytes > 64 * lines * steps { span.bytes / (lines * steps).max(1) } else { 64 };
+        Self { places: &span.places, at: offset, end: offset + span.bytes as isize, lines, gap }
     }
 
     #[inline(always)]
     pub fn step<K: Keys>(&mut self) {
         for line in 0..self.lines {
             for place in &self.places[..K::PLACES] {
-                prefetch(place.wrapping_add(self.at + line * self.gap));
+                prefetch(place.wrapping_offset(self.at + (line * self.gap) as isize));
             }
         }
         // At the end the last lines are asked for again and again, which costs nothing.
-        self.at = (self.at + self.lines * self.gap).min(self.end);
+        self.at = (self.at + (self.lines * self.gap) as isize).min(self.end);
     }
 }

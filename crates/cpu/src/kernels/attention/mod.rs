@@ -24,7 +24,7 @@ use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
 use found::Found;
-use keys::{Block, Blocks8, Decoded, Half, Keys, SPAN, SPAN_BLOCKS, Single};
+use keys::{Block, Blocks8, Decoded, Half, Keys, SPAN, SPAN_BLOCKS, Single, Span};
 use std::ops::Range;
 use tile::{TILE, Tile};
 
@@ -184,8 +184,11 @@ unsafe fn units<S: Simd, K: Keys>(
     let (first, step) = if any_long || whole { (0, 1) } else { (lane.index, lane.count) };
     // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`).
     let mut tile = unsafe { Tile::new(context.scratch(lane.index), p.head_dim as usize) };
+    let mut ahead = Ahead::NONE;
+    let mut after = split(first);
     for unit in (first..units).step_by(step) {
-        let (mut row, kv_head, head_tile) = split(unit);
+        let (mut row, kv_head, head_tile) = after;
+        after = split(unit + step);
         let first = kv_head * group + head_tile * cut.tile_heads;
         let heads = cut.tile_heads.min(kv_head * group + group - first);
         let end = all.end.min(row + cut.tile_rows);
@@ -195,15 +198,14 @@ unsafe fn units<S: Simd, K: Keys>(
             while row + rows < end && see_alike(record, context, row, row + rows) {
                 rows += 1;
             }
-            let next = match (row + rows < end, split(unit + step)) {
-                (true, _) => first_read(record, context, row + rows, kv_head),
-                (_, (row, kv_head, _)) if unit + step < units => first_read(record, context, row, kv_head),
-                _ => [Block::NONE; SPAN_BLOCKS],
+            let next = match row + rows < end {
+                true => Some((row + rows, kv_head)),
+                false => (unit + step < units).then_some((after.0, after.1)),
             };
             let mine = whole || unit % lane.count == lane.index;
             let part = Part { rows: row..row + rows, first, heads, kv_head, mine, from: all.start };
             // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
-            unsafe { attend::<S, K>(s, record, context, lane, &mut tile, part, next) }
+            unsafe { attend::<S, K>(s, record, context, lane, &mut tile, part, (&mut ahead, next)) }
             row += rows;
         }
     }
@@ -233,45 +235,56 @@ fn see_alike(record: &Record, context: &Context<'_>, a: usize, b: usize) -> bool
     a.length == b.length && first(a.sequence).is_some_and(|block| first(b.sequence) == Some(block))
 }
 
-/// The keys and values that a row meets first; its queries are asked for at once.
-fn first_read(record: &Record, context: &Context<'_>, row: usize, kv_head: usize) -> [Block; SPAN_BLOCKS] {
+/// The first span of a row, found while the tile before it is at work: most often it is all that the next tile reads, and the
+/// KV heads of a row have it in common.
+struct Ahead {
+    row: usize,
+    places: Range<usize>,
+    span: Span,
+}
+
+impl Ahead {
+    const NONE: Ahead = Ahead { row: usize::MAX, places: 0..0, span: Span::NONE };
+
+    fn of<K: Keys>(record: &Record, context: &Context<'_>, row: usize) -> Self {
+        let places = sees(record.params::<AttentionParams>(), context.row_vars(row));
+        Self { row, places: places.clone(), span: span::<K>(record, context, row, places) }
+    }
+}
+
+/// Asks for the queries of a row that share a KV head.
+fn ask_queries(record: &Record, context: &Context<'_>, row: usize, kv_head: usize) {
     let p = record.params::<AttentionParams>();
     let bytes = (p.heads / p.kv_heads * p.head_dim) as usize * 4;
     let queries = context.row(record, attention::Q, row).wrapping_add(kv_head * bytes);
     (0..bytes).step_by(64).for_each(|at| prefetch(queries.wrapping_add(at)));
-    blocks(record, context, row, kv_head, sees(p, context.row_vars(row)))
 }
 
-/// A head's keys and values for the first of some places of a row's text, up to the end of a span.
-fn blocks(
-    record: &Record,
-    context: &Context<'_>,
-    row: usize,
-    kv_head: usize,
-    places: Range<usize>,
-) -> [Block; SPAN_BLOCKS] {
+/// Where the first of some places of a row's text are, up to the end of a span.
+fn span<K: Keys>(record: &Record, context: &Context<'_>, row: usize, places: Range<usize>) -> Span {
     let p = record.params::<AttentionParams>();
     let vars = context.row_vars(row);
-    let head = kv_head * p.kv.head_bytes as usize;
     let mut blocks = [Block::NONE; SPAN_BLOCKS];
-    for (i, block) in blocks.iter_mut().enumerate() {
-        let index = places.start / SPAN * SPAN_BLOCKS + i;
-        let seen = places.start.max(index * KV_BLOCK)..places.end.min((index + 1) * KV_BLOCK);
-        if seen.is_empty() {
-            continue;
-        }
-        let (keys, values) = if record.args[attention::KV].is_none() {
-            let first = row - vars.position as usize + index * KV_BLOCK;
-            (context.row(record, attention::K, first), context.row(record, attention::V, first))
+    let of_step = record.args[attention::KV].is_none();
+    let first = places.start / SPAN * SPAN_BLOCKS;
+    let last = places.end.div_ceil(KV_BLOCK).min(first + SPAN_BLOCKS);
+    for index in places.start / KV_BLOCK..last {
+        let keys = if of_step {
+            Some(context.row(record, attention::K, row - vars.position as usize + index * KV_BLOCK))
         } else {
-            let kv = context.operand(record, attention::KV);
-            let Some(at) = context.kv_block(&p.kv, kv, vars.sequence, index) else { continue };
-            (at, at.wrapping_add(p.kv.value_offset as usize))
+            context.kv_block(&p.kv, context.operand(record, attention::KV), vars.sequence, index)
         };
-        let [keys, values] = [keys, values].map(|rows| rows.wrapping_add(head).cast_const());
-        *block = Block { keys, values, seen: seen.start - index * KV_BLOCK..seen.end - index * KV_BLOCK };
+        if let Some(keys) = keys {
+            let [from, to] = [places.start, places.end].map(|place| place.saturating_sub(index * KV_BLOCK).min(KV_BLOCK));
+            blocks[index - first] = Block { keys, from, to };
+        }
     }
-    blocks
+    let values = match of_step {
+        // Rows of both are as long.
+        true => context.operand(record, attention::V).addr().wrapping_sub(context.operand(record, attention::K).addr()),
+        false => p.kv.value_offset as usize,
+    };
+    Span::new::<K>(blocks, values as isize, p.kv.row_bytes as usize)
 }
 
 /// The places of its sequence that a row sees, but for those that are hidden from it.
@@ -297,13 +310,12 @@ unsafe fn attend<S: Simd, K: Keys>(
     lane: Lane,
     tile: &mut Tile,
     part: Part,
-    next: [Block; SPAN_BLOCKS],
+    (ahead, next): (&mut Ahead, Option<(usize, usize)>),
 ) {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
     let Part { ref rows, first, heads, kv_head, mine, from } = part;
-    // SAFETY: the caller's promise.
-    unsafe { tile.begin(rows.len() * heads) };
+    tile.begin(rows.len() * heads);
     let mut split = [false; TILE];
     for (i, row) in rows.clone().enumerate() {
         let vars = context.row_vars(row);
@@ -319,22 +331,42 @@ unsafe fn attend<S: Simd, K: Keys>(
         let q = context.row(record, attention::Q, row).cast::<f32>().cast_const();
         for j in 0..heads {
             // SAFETY: head `first + j` of a q row has `d` values.
-            unsafe { tile.set_query(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
+            unsafe { tile.set_query::<S, K>(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
         }
     }
     let places = tile.span();
+    let head = kv_head * p.kv.head_bytes as usize;
+    let mut here = match ahead.row == rows.start && ahead.places == places {
+        true => ahead.span.clone(),
+        false => span::<K>(record, context, rows.start, places.clone()),
+    };
+    let next_head = match next {
+        Some((row, kv_head)) => {
+            ask_queries(record, context, row, kv_head);
+            if ahead.row != row {
+                *ahead = Ahead::of::<K>(record, context, row);
+            }
+            kv_head * p.kv.head_bytes as usize
+        }
+        None => {
+            *ahead = Ahead::NONE;
+            0
+        }
+    };
     let mut at = places.start;
-    let mut here = blocks(record, context, rows.start, kv_head, places.clone());
     while at < places.end {
         let base = at / SPAN * SPAN;
         at = base + SPAN;
-        let more = at < places.end;
-        let after = if more { blocks(record, context, rows.start, kv_head, at..places.end) } else { next.clone() };
+        let more = (at < places.end).then(|| span::<K>(record, context, rows.start, at..places.end));
+        let after = more.as_ref().map_or((&ahead.span, next_head), |more| (more, head));
         // SAFETY: `kv_block` gave blocks of the pool, and `ready` has seen that this layer's heads lie inside one. Rows of
         // the step that a query sees are those of its sequence (see `check_texts`), and `ready` has seen that they have all
         // heads.
-        unsafe { tile.visit::<S, K>(s, p, base, &here, &after) }
-        here = after;
+        unsafe { tile.visit::<S, K>(s, p, base, (&here, head), after) }
+        match more {
+            Some(more) => here = more,
+            None => break,
+        }
     }
     for (i, row) in rows.clone().enumerate() {
         for j in 0..heads {
@@ -346,7 +378,7 @@ unsafe fn attend<S: Simd, K: Keys>(
                     let unit = (row - from) * p.heads as usize + first + j;
                     Found::of(context, lane.index, d, unit).keep(tile, i * heads + j);
                 } else if mine {
-                    let result = tile.result(s, i * heads + j);
+                    let result = tile.result::<S, K>(s, i * heads + j);
                     write_part(s, record, context, (attention::Y, row), part, result);
                 }
             }

@@ -1,6 +1,6 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
-use super::keys::{Asking, Block, Keys, SPAN, SPAN_BLOCKS};
+use super::keys::{Asking, Block, Keys, SPAN, SPAN_BLOCKS, Span};
 use crate::simd::Simd;
 use crate::simd::math::{exp, soft_cap};
 use akunu_dtype::{DType, Planes};
@@ -70,26 +70,16 @@ impl Tile {
         Self { count: 0, d, stride, queries, results, scores, decoded, state: [none; TILE] }
     }
 
-    /// Begins another `count` queries, all of which are set before anything else.
-    ///
-    /// # Safety
-    /// `count <= TILE`.
+    /// Begins another `count <= TILE` queries, all of which are set before anything else.
     #[inline(always)]
-    pub unsafe fn begin(&mut self, count: usize) {
+    pub fn begin(&mut self, count: usize) {
         self.count = count;
-        // SAFETY: both have room for `TILE` rows.
-        unsafe {
-            if self.stride > self.d {
-                std::ptr::write_bytes(self.queries, 0, count * self.stride);
-            }
-            std::ptr::write_bytes(self.results, 0, count * self.stride);
-        }
     }
 
     /// # Safety
     /// `index < count`, and `q` has `d` values.
     #[inline(always)]
-    pub unsafe fn set_query<S: Simd>(
+    pub unsafe fn set_query<S: Simd, K: Keys>(
         &mut self,
         s: S,
         index: usize,
@@ -99,13 +89,22 @@ impl Tile {
         hidden: u64,
     ) {
         let scale = s.splat(scale);
-        let to = self.queries.wrapping_add(index * self.stride);
-        let mut at = 0;
-        while at < self.d {
-            let n = S::LANES.min(self.d - at);
-            // SAFETY: `at + n <= d`.
-            unsafe { s.store_first(to.add(at), s.mul(s.load_first(q.add(at), n), scale), n) }
-            at += n;
+        let [query, result] = [self.queries, self.results].map(|rows| rows.wrapping_add(index * self.stride));
+        let (d, _) = K::shape(self.d, 0);
+        let whole = d / S::LANES * S::LANES;
+        // SAFETY: both rows have `d` values, rounded up to whole vectors.
+        unsafe {
+            for at in (0..whole).step_by(S::LANES) {
+                s.store(query.add(at), s.mul(s.load(q.add(at)), scale));
+                s.store(result.add(at), s.splat(0.0));
+            }
+            if !K::DIRECT {
+                for at in (whole..self.stride).step_by(S::LANES) {
+                    let n = S::LANES.min(d.saturating_sub(at));
+                    s.store(query.add(at), s.mul(s.load_some(q.wrapping_add(at), n), scale));
+                    s.store(result.add(at), s.splat(0.0));
+                }
+            }
         }
         let Range { start: from, end: to } = sees;
         self.state[index] = Query { from, to, hidden, max: f32::NEG_INFINITY, sum: 0.0, shrink: 1.0 };
@@ -118,7 +117,8 @@ impl Tile {
         from..queries.iter().map(|q| q.to).max().unwrap_or(0)
     }
 
-    /// Takes in the places `base..base + SPAN`; `next` is what will be read after them.
+    /// Takes in the places `base..base + SPAN`; `next` is what will be read after them. Both come with the bytes from the first
+    /// KV head's to those at hand.
     ///
     /// # Safety
     /// The blocks have what they say is seen, which is what the queries see of the span.
@@ -128,38 +128,40 @@ impl Tile {
         s: S,
         p: &AttentionParams,
         base: usize,
-        blocks: &[Block; SPAN_BLOCKS],
-        next: &[Block; SPAN_BLOCKS],
+        (here, head): (&Span, usize),
+        (next, next_head): (&Span, usize),
     ) {
+        let blocks = &here.blocks;
         let span = self.span();
         let seen = span.start.max(base) - base..span.end.min(base + SPAN) - base;
         let row_bytes = p.kv.row_bytes as usize;
+        let values_at = head as isize + here.values;
         // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
         unsafe {
             let steps = self.count.div_ceil(together::<S>()) * steps(blocks);
-            let soon = &mut Asking::new::<K>(blocks, |block| block.values, row_bytes, (steps, K::LINES));
+            let soon = &mut Asking::new::<K>(here, values_at, (steps, K::LINES));
             for (index, block) in blocks.iter().enumerate() {
-                if block.seen.is_empty() {
+                let keys = block.keys.wrapping_add(head);
+                if block.seen().is_empty() {
                     if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
                         self.score_nothing(s, index);
                     }
                 } else if K::DIRECT {
-                    self.score::<S, K>(s, index, (block.keys, row_bytes), &block.seen, soon);
+                    self.score::<S, K>(s, index, (keys, row_bytes), &block.seen(), soon);
                 } else {
-                    let rows = self.decode(p, block.keys, index, &block.seen);
-                    self.score::<S, K>(s, index, (rows, 4 * self.stride), &block.seen, soon);
+                    let rows = self.decode(p, keys, index, &block.seen());
+                    self.score::<S, K>(s, index, (rows, 4 * self.stride), &block.seen(), soon);
                 }
             }
             self.weigh(s, p.soft_cap, base, &seen);
-            let rows = |(index, block): (usize, &Block)| match K::DIRECT {
-                true => block.values,
-                false => self.decode(p, block.values, index, &block.seen),
-            };
             let mut values = [std::ptr::null(); SPAN_BLOCKS];
-            values.iter_mut().zip(blocks.iter().enumerate().map(rows)).for_each(|(to, rows)| *to = rows);
+            for (index, (to, block)) in values.iter_mut().zip(blocks).enumerate() {
+                let rows = block.keys.wrapping_offset(values_at);
+                *to = if K::DIRECT { rows } else { self.decode(p, rows, index, &block.seen()) };
+            }
             let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
             let soon = (steps * passes, K::LINES.div_ceil(passes));
-            let soon = &mut Asking::new::<K>(next, |block| block.keys, row_bytes, soon);
+            let soon = &mut Asking::new::<K>(next, next_head as isize, soon);
             let row_bytes = if K::DIRECT { row_bytes } else { 4 * self.stride };
             self.mix::<S, K>(s, blocks, (&values, row_bytes), soon);
         }
@@ -344,8 +346,11 @@ impl Tile {
             }
             for (index, block) in blocks.iter().enumerate() {
                 let weights = self.scores.add(t * SPAN + index * KV_BLOCK);
-                let (mut position, row) = (block.seen.start, |position: usize| values[index].add(position * row_bytes));
-                while position + 4 <= block.seen.end {
+                if block.seen().is_empty() {
+                    continue;
+                }
+                let (mut position, row) = (block.from, |position: usize| values[index].add(position * row_bytes));
+                while position + 4 <= block.to {
                     soon.step::<K>();
                     for position in position..position + 4 {
                         add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
@@ -353,7 +358,7 @@ impl Tile {
                     position += 4;
                 }
                 soon.step::<K>();
-                for position in position..block.seen.end {
+                for position in position..block.to {
                     add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
                 }
             }
@@ -377,11 +382,12 @@ impl Tile {
     /// # Safety
     /// `index < count`.
     #[inline(always)]
-    pub unsafe fn result<S: Simd>(&self, s: S, index: usize) -> *const f32 {
+    pub unsafe fn result<S: Simd, K: Keys>(&self, s: S, index: usize) -> *const f32 {
         let row = self.results.wrapping_add(index * self.stride);
         let sum = self.state[index].sum;
         let factor = s.splat(if sum > 0.0 { 1.0 / sum } else { 0.0 });
-        for at in (0..self.stride).step_by(S::LANES) {
+        let (width, _) = K::shape(self.stride, 0);
+        for at in (0..width).step_by(S::LANES) {
             // SAFETY: a row has `stride` values, a multiple of the lanes.
             unsafe { s.store(row.add(at), s.mul(s.load(row.add(at)), factor)) }
         }
@@ -397,7 +403,7 @@ pub(super) fn together<S: Simd>() -> usize {
 
 /// How often four positions of some blocks are computed together.
 fn steps(blocks: &[Block; SPAN_BLOCKS]) -> usize {
-    blocks.iter().map(|block| block.seen.len().div_ceil(4)).sum()
+    blocks.iter().map(|block| block.seen().len().div_ceil(4)).sum()
 }
 
 /// `sums[i] += weight[i] * row` for `C` vectors of the row from `at` on; weights are `SPAN` apart.
