@@ -24,9 +24,10 @@ pub(super) static HEADS_F16: &[LeveledRow] =
 
 pub(super) static HEAD: &[LeveledRow] = levels!("head", OpKind::HeadNormRope, serves_in_place, in_place);
 
-/// Values of one head that fit a worker's scratch.
+/// Values of a head, at most, and heads that are turned at once: they fit a worker's scratch.
 const MAX_HEAD: usize = 2048;
-const _: () = assert!(MAX_HEAD * 4 <= SCRATCH_BYTES);
+const TOGETHER: usize = 16;
+const _: () = assert!(TOGETHER * MAX_HEAD * 4 <= SCRATCH_BYTES);
 
 fn serves_any(record: &Record) -> bool {
     let p = record.params::<HeadsParams>();
@@ -112,38 +113,43 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
     let q_mine = kv_mine.start * group..kv_mine.end * group;
     let per_row = q_mine.len() + kv_mine.len();
     let units = if whole.is_some() { 0..count * per_row } else { lane.share(count * per_row, 1) };
-    let head = context.scratch(lane.index).cast::<f32>();
+    let turned = context.scratch(lane.index).cast::<f32>();
     let kv = context.operand(record, heads::KV);
-    for unit in units {
-        let (row, index) = (unit / per_row, unit % per_row);
-        let next = |slot: usize, index: usize| {
-            if row + 1 < count {
-                prefetch_row(context.row(record, slot, row + 1).cast::<f32>().wrapping_add(index * d), d);
-            }
+    let [q_norm, k_norm] = [heads::Q_NORM, heads::K_NORM].map(|slot| norm_weight(record, context, slot));
+    for row in units.start / per_row..units.end.div_ceil(per_row) {
+        // This worker's heads of the row.
+        let [from, to] = [units.start, units.end].map(|unit| unit.saturating_sub(row * per_row).min(per_row));
+        let [q_from, q_to] = [from, to].map(|i| q_mine.start + i.min(q_mine.len()));
+        let [kv_from, kv_to] = [from, to].map(|i| kv_mine.start + i.saturating_sub(q_mine.len()));
+        let values = |slot: usize, row: usize, head: usize| {
+            context.row(record, slot, row).cast::<f32>().wrapping_add(head * d)
         };
-        // SAFETY: rows of q, k and v have their heads of `d` values, angles `2 * pairs`; the scratch has
-        // room for `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
+        if row + 1 < count {
+            prefetch_row(values(heads::Q, row + 1, q_from), (q_to - q_from) * d);
+            prefetch_row(values(heads::K, row + 1, kv_from), (kv_to - kv_from) * d);
+            prefetch_row(values(heads::V, row + 1, kv_from), (kv_to - kv_from) * d);
+        }
+        // SAFETY: rows of q, k and v have their heads of `d` values, angles `2 * pairs`; the scratch has room for `TOGETHER`
+        // heads of `MAX_HEAD >= d` values; KV rows are checked by `kv_block` and by `ready`.
         unsafe {
             let angles = context.row(record, heads::ANGLES, row).cast::<f32>().cast_const();
-            if index < q_mine.len() {
-                let index = q_mine.start + index;
-                next(heads::Q, index);
-                let q = context.row(record, heads::Q, row).cast::<f32>().add(index * d);
-                turn(s, &one, norm_weight(record, context, heads::Q_NORM), q, q, angles);
+            let q = values(heads::Q, row, q_from);
+            turn(s, &one, q_norm, (q, q), q_to - q_from, angles);
+            if kv_from == kv_to {
                 continue;
             }
-            let index = kv_mine.start + index - q_mine.len();
-            next(heads::K, index);
-            next(heads::V, index);
             let vars = context.row_vars(row);
             let place = vars.place();
             let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, place / KV_BLOCK) else { continue };
-            let at = block.add(Context::kv_row(&p.kv, index, place));
-            let k = context.row(record, heads::K, row).cast::<f32>().add(index * d);
-            turn(s, &one, norm_weight(record, context, heads::K_NORM), k, head, angles);
-            K::put(s, dtype, head, at, d);
-            let v = context.row(record, heads::V, row).cast::<f32>().add(index * d);
-            K::put(s, dtype, v, at.add(p.kv.value_offset as usize), d);
+            for first in (kv_from..kv_to).step_by(TOGETHER) {
+                let some = TOGETHER.min(kv_to - first);
+                turn(s, &one, k_norm, (values(heads::K, row, first), turned), some, angles);
+                for i in 0..some {
+                    let at = block.add(Context::kv_row(&p.kv, first + i, place));
+                    K::put(s, dtype, turned.add(i * d), at, d);
+                    K::put(s, dtype, values(heads::V, row, first + i), at.add(p.kv.value_offset as usize), d);
+                }
+            }
         }
     }
 }
@@ -160,7 +166,7 @@ unsafe fn in_place<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: 
         unsafe {
             let angles = context.row(record, head::ANGLES, row).cast::<f32>().cast_const();
             let x = context.row(record, head::X, row).cast::<f32>().add(index * d);
-            turn(s, p, weight, x, x, angles);
+            turn(s, p, weight, (x, x), 1, angles);
         }
     }
 }
@@ -173,28 +179,50 @@ fn norm_weight(record: &Record, context: &Context<'_>, slot: usize) -> Option<*c
 static SECOND: [f32; 16] = [0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0];
 static SIGN: [f32; 16] = [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0];
 
-/// One head, normalized where there is a weight and rotated by the row's angles `[pairs](cos, sin)`: `from` to `to`, which
-/// may be the same.
+/// Some heads side by side, normalized where there is a weight and rotated by the row's angles `[pairs](cos, sin)`: `from` to
+/// `to`, which may be the same.
 ///
 /// # Safety
-/// Both have `head_dim` values and are the same or apart, `angles` has `2 * pairs <= head_dim`.
+/// Both have `heads` heads of `head_dim` values and are the same or apart, `angles` has `2 * pairs <= head_dim`.
 #[inline(always)]
 unsafe fn turn<S: Simd>(
     s: S,
     p: &HeadParams,
     weight: Option<*const f32>,
-    from: *const f32,
-    to: *mut f32,
+    (from, to): (*const f32, *mut f32),
+    heads: usize,
+    angles: *const f32,
+) {
+    let d = p.head_dim as usize;
+    for first in (0..heads).step_by(TOGETHER) {
+        let some = TOGETHER.min(heads - first);
+        // SAFETY: the caller's promise.
+        unsafe { turn_some(s, p, weight, (from.add(first * d), to.add(first * d)), some, angles) }
+    }
+}
+
+/// # Safety
+/// As [`turn`]; `heads <= TOGETHER`.
+#[inline(always)]
+unsafe fn turn_some<S: Simd>(
+    s: S,
+    p: &HeadParams,
+    weight: Option<*const f32>,
+    (from, to): (*const f32, *mut f32),
+    heads: usize,
     angles: *const f32,
 ) {
     let (d, pairs) = (p.head_dim as usize, p.pairs as usize);
     // SAFETY: every access ends at or before `head_dim` or `2 * pairs`, the norm weight has `head_dim` values; lanes are
     // even in number, so pairs stay in one vector, and at most 16.
     unsafe {
-        let factor = s.splat(if weight.is_some() { inverse_rms(s, from, d, p.eps) } else { 1.0 });
-        let value = |at: usize, n: usize| {
-            let v = s.load_some(from.add(at), n);
-            weight.map_or(v, |weight| s.mul(s.mul(v, factor), s.load_some(weight.add(at), n)))
+        let mut factors = [1.0; TOGETHER];
+        if weight.is_some() {
+            (0..heads).for_each(|head| factors[head] = inverse_rms(s, from.add(head * d), d, p.eps));
+        }
+        let value = |head: usize, at: usize, n: usize| {
+            let v = s.load_some(from.add(head * d + at), n);
+            weight.map_or(v, |weight| s.mul(s.mul(v, s.splat(factors[head])), s.load_some(weight.add(at), n)))
         };
         let still = match p.style {
             // Values 2i and 2i + 1 turn together.
@@ -206,8 +234,10 @@ unsafe fn turn<S: Simd>(
                     let other = s.swap_pairs(here);
                     let cos = s.select_lt(second, half, here, other);
                     let sin = s.mul(s.select_lt(second, half, other, here), sign);
-                    let v = value(at, n);
-                    s.store_some(to.add(at), s.fma(v, cos, s.mul(s.swap_pairs(v), sin)), n);
+                    for head in 0..heads {
+                        let v = value(head, at, n);
+                        s.store_some(to.add(head * d + at), s.fma(v, cos, s.mul(s.swap_pairs(v), sin)), n);
+                    }
                 }
                 2 * pairs
             }
@@ -219,9 +249,12 @@ unsafe fn turn<S: Simd>(
                     let low = s.load_some(angles.add(2 * at), 2 * first);
                     let high = s.load_some(angles.add(2 * at + 2 * first), 2 * (n - first));
                     let [cos, sin] = s.unzip(low, high);
-                    let (a, b) = (value(at, n), value(pairs + at, n));
-                    s.store_some(to.add(at), s.sub(s.mul(a, cos), s.mul(b, sin)), n);
-                    s.store_some(to.add(pairs + at), s.fma(a, sin, s.mul(b, cos)), n);
+                    for head in 0..heads {
+                        let to = to.add(head * d);
+                        let (a, b) = (value(head, at, n), value(head, pairs + at, n));
+                        s.store_some(to.add(at), s.sub(s.mul(a, cos), s.mul(b, sin)), n);
+                        s.store_some(to.add(pairs + at), s.fma(a, sin, s.mul(b, cos)), n);
+                    }
                 }
                 2 * pairs
             }
@@ -229,7 +262,7 @@ unsafe fn turn<S: Simd>(
         };
         for at in (still..d).step_by(S::LANES) {
             let n = S::LANES.min(d - at);
-            s.store_some(to.add(at), value(at, n), n);
+            (0..heads).for_each(|head| s.store_some(to.add(head * d + at), value(head, at, n), n));
         }
     }
 }

@@ -54,22 +54,18 @@ impl<'a> Heads<'a> {
             let angles = context.row(record, slots::ANGLES, m).cast::<f32>().cast_const();
             if p.makes == Makes::Queries as u32 {
                 let y = context.row(record, slots::Y, m).cast::<f32>().add(n);
-                for at in (0..cols).step_by(d) {
-                    turn(s, &p.head, norm, values.add(at), y.add(at), angles);
-                }
-                return;
+                return turn(s, &p.head, norm, (values, y), cols / d, angles);
             }
             let vars = context.row_vars(m);
             let (place, kv) = (vars.place(), context.operand(record, slots::KV));
             let Some(block) = context.kv_block(&p.kv, kv, vars.sequence, place / KV_BLOCK) else { return };
             let half = if p.makes == Makes::Keys as u32 { 0 } else { p.kv.value_offset as usize };
+            if p.makes == Makes::Keys as u32 {
+                turn(s, &p.head, norm, (values, values), cols / d, angles);
+            }
             for at in (0..cols).step_by(d) {
-                let head = values.add(at);
-                if p.makes == Makes::Keys as u32 {
-                    turn(s, &p.head, norm, head, head, angles);
-                }
                 let to = block.add(Context::kv_row(&p.kv, (n + at) / d, place) + half);
-                K::put(s, dtype, head, to, d);
+                K::put(s, dtype, values.add(at), to, d);
             }
         }
     }
