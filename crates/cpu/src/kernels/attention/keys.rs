@@ -110,7 +110,7 @@ pub(super) struct Span {
     pub blocks: [Block; SPAN_BLOCKS],
     /// Bytes from a key to its value.
     pub values: isize,
-    /// Keys at an eighth of what is seen, at two eighths and so on, and the bytes from each to the next.
+    /// Keys from which on what is seen is asked for by turns, and the bytes from each to the next.
     places: [*const u8; PLACES],
     bytes: usize,
 }
@@ -144,7 +144,7 @@ impl Span {
 /// here branches: in loops this short that costs more than what is asked for saves.
 pub(super) struct Asking<'a> {
     places: &'a [*const u8; PLACES],
-    /// Bytes from each place on: what was asked for ends, and what is to be.
+    /// Bytes from each place on: where what was asked for ends, and what is to be.
     at: isize,
     end: isize,
     /// Lines of each place in a step, and the bytes between them.

@@ -275,12 +275,13 @@ fn span<K: Keys>(record: &Record, context: &Context<'_>, row: usize, places: Ran
             context.kv_block(&p.kv, context.operand(record, attention::KV), vars.sequence, index)
         };
         if let Some(keys) = keys {
-            let [from, to] = [places.start, places.end].map(|place| place.saturating_sub(index * KV_BLOCK).min(KV_BLOCK));
+            let [from, to] =
+                [places.start, places.end].map(|place| place.saturating_sub(index * KV_BLOCK).min(KV_BLOCK));
             blocks[index - first] = Block { keys, from, to };
         }
     }
     let values = match of_step {
-        // Rows of both are as long.
+        // Two buffers of the step, with rows as long.
         true => context.operand(record, attention::V).addr().wrapping_sub(context.operand(record, attention::K).addr()),
         false => p.kv.value_offset as usize,
     };

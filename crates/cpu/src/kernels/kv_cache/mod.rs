@@ -121,9 +121,8 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
         let [from, to] = [units.start, units.end].map(|unit| unit.saturating_sub(row * per_row).min(per_row));
         let [q_from, q_to] = [from, to].map(|i| q_mine.start + i.min(q_mine.len()));
         let [kv_from, kv_to] = [from, to].map(|i| kv_mine.start + i.saturating_sub(q_mine.len()));
-        let values = |slot: usize, row: usize, head: usize| {
-            context.row(record, slot, row).cast::<f32>().wrapping_add(head * d)
-        };
+        let values =
+            |slot: usize, row: usize, head: usize| context.row(record, slot, row).cast::<f32>().wrapping_add(head * d);
         if row + 1 < count {
             prefetch_row(values(heads::Q, row + 1, q_from), (q_to - q_from) * d);
             prefetch_row(values(heads::K, row + 1, kv_from), (kv_to - kv_from) * d);
