@@ -89,7 +89,7 @@ fn heads_are_normalized_rotated_and_stored() {
         for case in 0..24 {
             let dtype = noise.pick(&[DType::F32, DType::F16, DType::Q8_0]);
             let d = if dtype == DType::Q8_0 { noise.pick(&[32, 64, 128]) } else { noise.pick(&[16, 20, 64, 80, 256]) };
-            let kv_heads = 1 + noise.below(3);
+            let kv_heads = noise.pick(&[1, 2, 3, 18]);
             let heads = kv_heads * (1 + noise.below(8));
             let rows = noise.pick(&[1, 2, 7]);
             let style = noise.pick(&[ROPE_NONE, ROPE_INTERLEAVED, ROPE_SPLIT_HALF]);

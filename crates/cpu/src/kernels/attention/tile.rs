@@ -70,14 +70,14 @@ impl Tile {
         Self { count: 0, d, stride, queries, results, scores, decoded, state: [none; TILE] }
     }
 
-    /// Begins another `count <= TILE` queries, all of which are set before anything else.
+    /// Begins another `count` queries, `TILE` at most, all of which are set before anything else.
     #[inline(always)]
     pub fn begin(&mut self, count: usize) {
         self.count = count;
     }
 
     /// # Safety
-    /// `index < count`, and `q` has `d` values.
+    /// `index < count <= TILE`, and `q` has `d` values.
     #[inline(always)]
     pub unsafe fn set_query<S: Simd, K: Keys>(
         &mut self,

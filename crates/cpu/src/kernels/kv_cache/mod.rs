@@ -192,76 +192,61 @@ unsafe fn turn<S: Simd>(
     heads: usize,
     angles: *const f32,
 ) {
-    let d = p.head_dim as usize;
-    for first in (0..heads).step_by(TOGETHER) {
-        let some = TOGETHER.min(heads - first);
-        // SAFETY: the caller's promise.
-        unsafe { turn_some(s, p, weight, (from.add(first * d), to.add(first * d)), some, angles) }
-    }
-}
-
-/// # Safety
-/// As [`turn`]; `heads <= TOGETHER`.
-#[inline(always)]
-unsafe fn turn_some<S: Simd>(
-    s: S,
-    p: &HeadParams,
-    weight: Option<*const f32>,
-    (from, to): (*const f32, *mut f32),
-    heads: usize,
-    angles: *const f32,
-) {
     let (d, pairs) = (p.head_dim as usize, p.pairs as usize);
-    // SAFETY: every access ends at or before `head_dim` or `2 * pairs`, the norm weight has `head_dim` values; lanes are
-    // even in number, so pairs stay in one vector, and at most 16.
-    unsafe {
-        let mut factors = [1.0; TOGETHER];
-        if weight.is_some() {
-            (0..heads).for_each(|head| factors[head] = inverse_rms(s, from.add(head * d), d, p.eps));
-        }
-        let value = |head: usize, at: usize, n: usize| {
-            let v = s.load_some(from.add(head * d + at), n);
-            weight.map_or(v, |weight| s.mul(s.mul(v, s.splat(factors[head])), s.load_some(weight.add(at), n)))
-        };
-        let still = match p.style {
-            // Values 2i and 2i + 1 turn together.
-            ROPE_INTERLEAVED => {
-                let (second, sign, half) = (s.load(SECOND.as_ptr()), s.load(SIGN.as_ptr()), s.splat(0.5));
-                for at in (0..2 * pairs).step_by(S::LANES) {
-                    let n = S::LANES.min(2 * pairs - at);
-                    let here = s.load_some(angles.add(at), n);
-                    let other = s.swap_pairs(here);
-                    let cos = s.select_lt(second, half, here, other);
-                    let sin = s.mul(s.select_lt(second, half, other, here), sign);
-                    for head in 0..heads {
-                        let v = value(head, at, n);
-                        s.store_some(to.add(head * d + at), s.fma(v, cos, s.mul(s.swap_pairs(v), sin)), n);
-                    }
-                }
-                2 * pairs
+    for first in (0..heads).step_by(TOGETHER) {
+        let heads = TOGETHER.min(heads - first);
+        let (from, to) = (from.wrapping_add(first * d), to.wrapping_add(first * d));
+        // SAFETY: every access ends at or before `head_dim` or `2 * pairs`, the norm weight has `head_dim` values; lanes are
+        // even in number, so pairs stay in one vector, and at most 16.
+        unsafe {
+            let mut factors = [1.0; TOGETHER];
+            if weight.is_some() {
+                (0..heads).for_each(|head| factors[head] = inverse_rms(s, from.add(head * d), d, p.eps));
             }
-            // Values i and i + pairs.
-            ROPE_SPLIT_HALF => {
-                for at in (0..pairs).step_by(S::LANES) {
-                    let n = S::LANES.min(pairs - at);
-                    let first = n.min(S::LANES / 2);
-                    let low = s.load_some(angles.add(2 * at), 2 * first);
-                    let high = s.load_some(angles.add(2 * at + 2 * first), 2 * (n - first));
-                    let [cos, sin] = s.unzip(low, high);
-                    for head in 0..heads {
-                        let to = to.add(head * d);
-                        let (a, b) = (value(head, at, n), value(head, pairs + at, n));
-                        s.store_some(to.add(at), s.sub(s.mul(a, cos), s.mul(b, sin)), n);
-                        s.store_some(to.add(pairs + at), s.fma(a, sin, s.mul(b, cos)), n);
+            let value = |head: usize, at: usize, n: usize| {
+                let v = s.load_some(from.add(head * d + at), n);
+                weight.map_or(v, |weight| s.mul(s.mul(v, s.splat(factors[head])), s.load_some(weight.add(at), n)))
+            };
+            let still = match p.style {
+                // Values 2i and 2i + 1 turn together.
+                ROPE_INTERLEAVED => {
+                    let (second, sign, half) = (s.load(SECOND.as_ptr()), s.load(SIGN.as_ptr()), s.splat(0.5));
+                    for at in (0..2 * pairs).step_by(S::LANES) {
+                        let n = S::LANES.min(2 * pairs - at);
+                        let here = s.load_some(angles.add(at), n);
+                        let other = s.swap_pairs(here);
+                        let cos = s.select_lt(second, half, here, other);
+                        let sin = s.mul(s.select_lt(second, half, other, here), sign);
+                        for head in 0..heads {
+                            let v = value(head, at, n);
+                            s.store_some(to.add(head * d + at), s.fma(v, cos, s.mul(s.swap_pairs(v), sin)), n);
+                        }
                     }
+                    2 * pairs
                 }
-                2 * pairs
+                // Values i and i + pairs.
+                ROPE_SPLIT_HALF => {
+                    for at in (0..pairs).step_by(S::LANES) {
+                        let n = S::LANES.min(pairs - at);
+                        let first = n.min(S::LANES / 2);
+                        let low = s.load_some(angles.add(2 * at), 2 * first);
+                        let high = s.load_some(angles.add(2 * at + 2 * first), 2 * (n - first));
+                        let [cos, sin] = s.unzip(low, high);
+                        for head in 0..heads {
+                            let to = to.add(head * d);
+                            let (a, b) = (value(head, at, n), value(head, pairs + at, n));
+                            s.store_some(to.add(at), s.sub(s.mul(a, cos), s.mul(b, sin)), n);
+                            s.store_some(to.add(pairs + at), s.fma(a, sin, s.mul(b, cos)), n);
+                        }
+                    }
+                    2 * pairs
+                }
+                _ => 0,
+            };
+            for at in (still..d).step_by(S::LANES) {
+                let n = S::LANES.min(d - at);
+                (0..heads).for_each(|head| s.store_some(to.add(head * d + at), value(head, at, n), n));
             }
-            _ => 0,
-        };
-        for at in (still..d).step_by(S::LANES) {
-            let n = S::LANES.min(d - at);
-            (0..heads).for_each(|head| s.store_some(to.add(head * d + at), value(head, at, n), n));
         }
     }
 }
