@@ -1,10 +1,11 @@
 //! The backend: chooses kernels once, then walks the records with all workers.
 
-use crate::block::Block;
+use crate::block::{ALIGN, Block};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::kernels::{self, matmul};
+use crate::kernels::{self, LONG, matmul};
+use crate::lane::Lane;
 use crate::level::{Level, LevelError};
-use crate::memory::{Memory, MemoryError};
+use crate::memory::{Memory, MemoryError, Parts};
 use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
 use crate::simd::prefetch;
@@ -17,7 +18,7 @@ use akunu_plan::program::{Arg, Op, Program, Weight};
 use akunu_plan::record::{Record, Region, encode_params, flags, packed_flag};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// How to set the backend up; `None` is the machine's own answer.
@@ -133,9 +134,14 @@ impl Cpu {
     }
 
     /// Runs the program `steps` times with nothing in between, or until all texts have ended: `Advance` moves the step
-    /// variables.
+    /// variables. No two texts write to the same block of the KV cache.
     pub fn replay(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), ReplayError> {
         check_steps(ready, memory, steps)?;
+        if may_part(ready, memory, self.threads(), steps) {
+            self.replay_parts(ready, memory, steps);
+            return Ok(());
+        }
+        memory.set_parts(Parts::WHOLE);
         let kernels = kernels::table();
         let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
         let phases = &ready.phases[..];
@@ -153,9 +159,32 @@ impl Cpu {
         Ok(())
     }
 
+    /// Runs the program as [`Self::replay`], each worker with some of the rows and all by itself: they wait for nobody.
+    fn replay_parts(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) {
+        let kernels = kernels::table();
+        let header = memory.step_vars().header();
+        let parts = Parts { count: self.threads(), rows: header.rows as usize, arena: ready.bound.arena_bytes };
+        memory.set_parts(parts);
+        let emitted = AtomicU32::new(header.emitted_steps);
+        let whole = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
+        self.pool.run_phases(1, &|_, lane| {
+            let mut header = header;
+            // SAFETY: `may_part` has seen that rows have outputs and texts of their own, and that the arena has room; every lane
+            // runs once, in the scratch of one worker.
+            let context = unsafe { whole.part(parts, lane.index, &raw mut header) };
+            for record in (0..steps).flat_map(|_| &ready.bound.records) {
+                // SAFETY: as in `replay`; a part is this lane's alone, one record after the other.
+                unsafe { (kernels[record.kernel as usize].run)(record, &context, Lane::ALONE) }
+            }
+            emitted.store(header.emitted_steps, Ordering::Relaxed);
+        });
+        memory.step_vars().header_mut().emitted_steps = emitted.into_inner();
+    }
+
     /// Runs one record of the program, to look at its result.
     pub fn replay_one(&mut self, ready: &Ready, memory: &mut Memory, index: usize) -> Result<(), ReplayError> {
         check_steps(ready, memory, 1)?;
+        memory.set_parts(Parts::WHOLE);
         let records = ready.bound.records.len();
         let record = ready.bound.records.get(index).ok_or(ReplayError::NoRecord { index, records })?;
         let kernels = kernels::table();
@@ -189,6 +218,7 @@ impl Cpu {
     /// One step with a barrier after every record: the nanoseconds each took, barrier included.
     pub fn replay_timed(&mut self, ready: &Ready, memory: &mut Memory) -> Result<Vec<u64>, ReplayError> {
         check_steps(ready, memory, 1)?;
+        memory.set_parts(Parts::WHOLE);
         let kernels = kernels::table();
         let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
         let records = &ready.bound.records[..];
@@ -273,6 +303,30 @@ fn geometry(op: &Op) -> (u32, u32) {
         Params::Attention(p) => (p.heads, 1),
         _ => (1, 1),
     }
+}
+
+/// Rows from which on a worker may take them through the whole program by itself: with fewer, products take longer a row.
+pub const PART_ROWS: usize = 16;
+
+/// Whether each worker may take some rows of a step by itself: they are of different texts, and come out as they do together, to the
+/// bit.
+fn may_part(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) -> bool {
+    let arena = ready.bound.arena_bytes;
+    let room = arena.is_multiple_of(ALIGN) && memory.bytes(Region::ARENA).len() / workers >= arena;
+    let allowed = memory.most_parts() == workers && workers > 1 && room && ready.rows_apart;
+    let vars = memory.step_vars();
+    let header = vars.header();
+    // What sees more is split among the workers.
+    let short = |row: &RowVars| row.place().saturating_add(steps).max(row.length as usize) < LONG;
+    allowed
+        && header.rows as usize >= workers * PART_ROWS
+        && header.outputs == header.rows
+        // Those end where their rules say, all at the same step.
+        && header.ended == 0
+        && vars.texts().iter().all(|text| text.on == 0)
+        && vars.outputs().iter().zip(0..).all(|(row, output)| *row == output)
+        && vars.rows().windows(2).all(|rows| rows[0].sequence < rows[1].sequence)
+        && vars.rows().iter().all(short)
 }
 
 /// Everything a kernel takes from the step variables, checked once per submission: some

@@ -3,11 +3,11 @@
 use crate::block::ALIGN;
 use crate::kernels::KernelRow;
 use crate::lane::{self, Lane, Split};
-use crate::memory::{KvPool, Memory, Regions};
+use crate::memory::{KvPool, Memory, Parts};
 use crate::pool::Barrier;
 use crate::ready::Ready;
 use akunu_plan::op::{KvParams, OpKind, Per};
-use akunu_plan::record::{Addr, Record};
+use akunu_plan::record::{Addr, Record, Region};
 use akunu_plan::rules::Chosen;
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader, StepLayout};
 use akunu_plan::{DrawVars, RuleVars, Rules};
@@ -41,7 +41,7 @@ impl Beside {
 /// Made only by the backend, for records that were checked against the memory (`Ready`) and step
 /// variables that were checked against their layout: so that operands and rows lie inside.
 pub struct Context<'a> {
-    regions: &'a Regions,
+    bases: [*mut u8; Region::COUNT],
     kernels: &'static [KernelRow],
     kv: &'a [KvPool],
     layout: StepLayout,
@@ -55,6 +55,8 @@ pub struct Context<'a> {
     emitted: *mut u32,
     rows: usize,
     outputs: usize,
+    /// Outputs of the whole step, of which these may be a part.
+    abreast: usize,
     scratch: *mut u8,
     /// Where the workers meet.
     barrier: Arc<Barrier>,
@@ -64,7 +66,8 @@ pub struct Context<'a> {
 
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
 // is separated by barriers, which the records carry where operands overlap; step variables are
-// written by lane 0 of `Advance` alone, which has a barrier before and after it.
+// written by lane 0 of `Advance` alone, which has a barrier before and after it. Parts of a step have rows and headers of
+// their own.
 unsafe impl Sync for Context<'_> {}
 
 impl<'a> Context<'a> {
@@ -93,12 +96,39 @@ impl<'a> Context<'a> {
             emitted: steps.wrapping_add(layout.emitted_offset()).cast(),
             rows: header.rows as usize,
             outputs: header.outputs as usize,
+            abreast: header.outputs as usize,
             scratch,
             barrier,
             records: &ready.bound.records,
             beside: &ready.beside,
             kv: memory.kv_pools(),
-            regions: memory.regions(),
+            bases: memory.regions().bases,
+        }
+    }
+
+    /// A part of the rows as a step of its own.
+    ///
+    /// # Safety
+    /// Every row has its output, in order, and none looks at another. The arena has room for the activations of all parts, there
+    /// are as many workers, and `header` lives as long as the context.
+    pub(crate) unsafe fn part(&self, parts: Parts, index: usize, header: *mut StepHeader) -> Self {
+        let rows = parts.rows(index);
+        let mut bases = self.bases;
+        let arena = &mut bases[Region::ARENA.0 as usize];
+        *arena = arena.wrapping_add(index * parts.arena);
+        Self {
+            bases,
+            header,
+            row_vars: self.row_vars.wrapping_add(rows.start),
+            draws: self.draws.wrapping_add(rows.start),
+            texts: self.texts.wrapping_add(rows.start),
+            emitted: self.emitted.wrapping_add(rows.start),
+            rows: rows.len(),
+            outputs: rows.len(),
+            scratch: self.scratch(index),
+            barrier: self.barrier.clone(),
+            // Its first output is of its first row again.
+            ..*self
         }
     }
 
@@ -140,10 +170,12 @@ impl<'a> Context<'a> {
         std::iter::once(split.own(lane.index)).chain(left.map(move |i| split.part(i)))
     }
 
-    /// Waits for all workers, inside of a record: all of them must come here equally often.
+    /// Waits for all lanes of a record, inside of it: all of them must come here equally often.
     #[inline]
-    pub fn meet(&self) {
-        self.barrier.wait();
+    pub fn meet(&self, lane: Lane) {
+        if lane.count > 1 {
+            self.barrier.wait();
+        }
     }
 
     /// How many rows the record runs over in this step.
@@ -159,7 +191,7 @@ impl<'a> Context<'a> {
     /// Null for an operand that is not there.
     #[inline]
     pub fn address(&self, at: Addr) -> *mut u8 {
-        self.regions.bases[at.region().0 as usize].wrapping_add(at.offset())
+        self.bases[at.region().0 as usize].wrapping_add(at.offset())
     }
 
     /// An operand that is one value for all rows: a weight or a vector.
@@ -251,7 +283,7 @@ impl<'a> Context<'a> {
     /// Takes a token for every output row as the step's choice and moves those rows on.
     ///
     /// # Safety
-    /// No other worker uses step variables meanwhile.
+    /// No other worker uses the step variables of these rows meanwhile.
     pub(crate) unsafe fn advance(&self, choice: impl Fn(usize) -> Chosen) {
         // SAFETY: the header was checked: its rows and outputs fit the layout, output rows are
         // rows, and `emitted` has room for every step of the submission. Nobody else looks.
@@ -262,7 +294,7 @@ impl<'a> Context<'a> {
             for output in 0..self.outputs {
                 let chosen = choice(output);
                 let token = chosen.token;
-                *self.emitted.add(step * self.outputs + output) = token;
+                *self.emitted.add(step * self.abreast + output) = token;
                 let row = &mut *self.row_vars.add(self.output_row(output));
                 row.token = token;
                 row.position += 1;

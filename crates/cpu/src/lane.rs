@@ -21,6 +21,9 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// A worker that does everything.
+    pub const ALONE: Lane = Lane { index: 0, count: 1 };
+
     /// This worker's contiguous share of `0..total`, cut at multiples of `grain`.
     pub fn share(self, total: usize, grain: usize) -> Range<usize> {
         let grain = grain.max(1);

@@ -14,7 +14,7 @@ pub mod pool;
 pub mod ready;
 
 pub use akunu_dots::{level, simd};
-pub use backend::{Cpu, Error, Options, ReplayError};
+pub use backend::{Cpu, Error, Options, PART_ROWS, ReplayError};
 pub use level::{Level, LevelError};
 pub use memory::{KvPool, Memory, MemoryError, MemoryPlan, WeightFile};
 pub use ready::{Ready, Unready};

@@ -5,11 +5,13 @@
 //! the arena is as large as the largest of them asks for.
 
 use crate::block::Block;
+use crate::lane::Lane;
 use crate::packed::Packs;
 use akunu_plan::bind::Bound;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{StepLayout, StepVars};
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,6 +52,11 @@ pub struct MemoryPlan<'a> {
     /// Read the files into memory of our own where that makes them faster to walk through, instead of using their
     /// mappings: see [`Block::worth_copying`]. Files with weights that programs take packed are read in any case.
     pub copy: bool,
+    /// Bytes of activations, where more are wanted than the largest program asks for.
+    pub arena: usize,
+    /// Parts that the rows of a step may be divided into, each of which has activations of its own: 1, or as many as there are
+    /// workers. It is divided where the arena has room for all.
+    pub parts: usize,
 }
 
 /// Why memory could not be laid out.
@@ -75,6 +82,23 @@ pub(crate) struct Regions {
     pub lens: [usize; Region::COUNT],
 }
 
+/// How the rows of a step are divided: each part has its own activations.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts {
+    pub count: usize,
+    pub rows: usize,
+    /// Bytes of the arena from one part's activations to the next one's.
+    pub arena: usize,
+}
+
+impl Parts {
+    pub const WHOLE: Parts = Parts { count: 1, rows: 0, arena: 0 };
+
+    pub fn rows(&self, index: usize) -> Range<usize> {
+        Lane { index, count: self.count }.share(self.rows, 1)
+    }
+}
+
 /// The memory of one model.
 pub struct Memory {
     regions: Box<Regions>,
@@ -84,6 +108,9 @@ pub struct Memory {
     packed: HashMap<Addr, (usize, usize)>,
     /// Tells memories apart, so that a program checked against one is not replayed in another.
     identity: u64,
+    /// Parts that a step may have, and those of the last one.
+    most_parts: usize,
+    parts: Parts,
     /// Keeps the bytes behind `regions`.
     _blocks: Vec<Block>,
     _files: Vec<Arc<dyn WeightFile>>,
@@ -98,7 +125,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     pub fn new(plan: MemoryPlan<'_>) -> Result<Self, MemoryError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let MemoryPlan { programs, steps, kv, files, copy } = plan;
+        let MemoryPlan { programs, steps, kv, files, copy, arena, parts } = plan;
         limit("KV groups", kv.len(), Region::MAX_KV_GROUPS)?;
         limit("model files", files.len(), Region::MAX_FILES)?;
         let constants = programs.first().map_or(&[][..], |p| &p.constants);
@@ -111,10 +138,12 @@ impl Memory {
             kv: kv.to_vec(),
             packed: HashMap::new(),
             identity: NEXT.fetch_add(1, Ordering::Relaxed),
+            most_parts: parts.max(1),
+            parts: Parts::WHOLE,
             _blocks: Vec::new(),
             _files: Vec::new(),
         };
-        let arena = programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0);
+        let arena = programs.iter().map(|p| p.arena_bytes).fold(arena, usize::max);
         memory.own(Region::ARENA, "activations", arena)?;
         memory.own(Region::CONSTANTS, "constants", constants.len() * 4)?;
         memory.bytes_mut(Region::CONSTANTS)[..constants.len() * 4].copy_from_slice(bytemuck::cast_slice(constants));
@@ -232,9 +261,21 @@ impl Memory {
         bytemuck::try_cast_slice(bytes.get(at.offset()..end)?).ok()
     }
 
-    /// Output row `output` of the logits, `vocab` values.
+    pub(crate) fn most_parts(&self) -> usize {
+        self.most_parts
+    }
+
+    /// Says how the rows of the step that runs next are divided.
+    pub(crate) fn set_parts(&mut self, parts: Parts) {
+        self.parts = parts;
+    }
+
+    /// Output row `output` of the logits of the last step, `vocab` values.
     pub fn logits(&self, bound: &Bound, output: usize, vocab: usize) -> Option<&[f32]> {
-        let offset = output.checked_mul(bound.logits_stride)?.checked_add(bound.logits.offset())?;
+        let part = (0..self.parts.count).rev().find(|&part| self.parts.rows(part).start <= output)?;
+        let output = output - self.parts.rows(part).start;
+        let first = bound.logits.offset().checked_add(part * self.parts.arena)?;
+        let offset = output.checked_mul(bound.logits_stride)?.checked_add(first)?;
         self.floats(Addr::new(bound.logits.region(), offset), vocab)
     }
 }

@@ -27,6 +27,8 @@ pub struct Ready {
     pub(crate) whole_texts: bool,
     /// Some kernel may round, and does not know of branches.
     pub(crate) rounds: bool,
+    /// No row looks at another one's activations, and no kernel gives parts of its work to whoever comes first.
+    pub(crate) rows_apart: bool,
     /// Records between barriers.
     pub(crate) phases: Vec<Range<usize>>,
     /// By record.
@@ -74,10 +76,10 @@ pub(crate) fn check(
 ) -> Result<Ready, Unready> {
     let mut since_barrier: Vec<Touch> = Vec::new();
     let mut phases: Vec<Range<usize>> = Vec::new();
-    let (mut advances, mut whole_texts, mut rounds) = (false, false, false);
+    let (mut advances, mut whole_texts, mut rounds, mut rows_apart) = (false, false, false, true);
     for (index, record) in bound.records.iter().enumerate() {
         let op = record.kind().map_or("unknown op", |kind| kind.spec().name);
-        let touches = Checker { record, rows, outputs, memory, touches: Vec::new() }
+        let touches = Checker { record, rows, outputs, memory, arena: bound.arena_bytes, touches: Vec::new() }
             .run(level)
             .map_err(|what| Unready { index, op, what })?;
         if index == 0 || record.flags & BARRIER != 0 {
@@ -96,9 +98,12 @@ pub(crate) fn check(
         let own_keys = record.kind() == Some(OpKind::Attention) && record.args[at::attention::KV].is_none();
         rounds |= record.flags & MAY_ROUND != 0;
         whole_texts |= own_keys || record.kind() == Some(OpKind::MeanRows);
+        let frames = record.per() == Per::Frame || record.kind() == Some(OpKind::Unfold);
+        rows_apart &= !whole_texts && !frames && record.flags & (X_IS_BF16 | MAY_ROUND) == 0;
     }
     let beside = Beside::all(&bound.records);
-    Ok(Ready { phases, beside, bound, memory: memory.identity(), rows, outputs, advances, whole_texts, rounds })
+    let memory = memory.identity();
+    Ok(Ready { phases, beside, bound, memory, rows, outputs, advances, whole_texts, rounds, rows_apart })
 }
 
 /// Operands a result may take the place of: they are read value by value before it is written.
@@ -117,6 +122,8 @@ struct Checker<'a> {
     rows: usize,
     outputs: usize,
     memory: &'a Memory,
+    /// Bytes of the arena that the program asks for.
+    arena: usize,
     touches: Vec<Touch>,
 }
 
@@ -467,6 +474,7 @@ impl Checker<'_> {
     /// The end offset of `len` bytes at `addr`, if they lie inside the region.
     fn inside(&self, what: &str, addr: Addr, len: Option<usize>) -> Result<usize, String> {
         let size = self.memory.regions().lens[addr.region().0 as usize];
+        let size = if addr.region() == Region::ARENA { size.min(self.arena) } else { size };
         let end = len.and_then(|len| addr.offset().checked_add(len));
         match end {
             Some(end) if end <= size && !addr.is_none() => Ok(end),

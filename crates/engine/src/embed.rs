@@ -98,7 +98,7 @@ impl Embedder {
             max_chain: 0,
         };
         let files = opened.views();
-        let plan = MemoryPlan { programs: &[&bound], steps, kv: &[], files, copy: !options.mapped };
+        let plan = MemoryPlan { programs: &[&bound], steps, kv: &[], files, copy: !options.mapped, arena: 0, parts: 1 };
         let memory = Memory::new(plan).map_err(akunu_cpu::Error::from)?;
         let ready = cpu.ready(bound, max_rows, max_rows, &memory)?;
         let (file, model, tokenizer) = opened.parts()?;

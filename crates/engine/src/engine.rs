@@ -96,7 +96,9 @@ fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Ve
 fn footprint(file: &ModelFile, programs: &[Program], options: &LoadOptions) -> Footprint {
     let sequences = options.sequences.clamp(1, MAX_SEQUENCES);
     let programs: Vec<&Program> = programs.iter().collect();
-    Footprint::new(file, &programs, chunk_of(options).max(MAX_CHAIN), sequences, options.extra_positions)
+    let threads = options.threads.unwrap_or_else(akunu_cpu::pool::Pool::default_threads).max(1);
+    let ahead = chunk_of(options).max(MAX_CHAIN);
+    Footprint::new(file, &programs, ahead, sequences, options.extra_positions, threads)
 }
 
 impl Engine {
@@ -148,7 +150,15 @@ impl Engine {
             .collect();
         let files = opened.views();
         let bounds: Vec<_> = built.iter().map(|(_, bound)| bound).collect();
-        let plan = MemoryPlan { programs: &bounds, steps, kv: &pools, files, copy: !options.mapped };
+        let plan = MemoryPlan {
+            programs: &bounds,
+            steps,
+            kv: &pools,
+            files,
+            copy: !options.mapped,
+            arena: footprint.arena,
+            parts: footprint.parts,
+        };
         let memory = Memory::new(plan).map_err(akunu_cpu::Error::from)?;
         let mut classes = built
             .into_iter()

@@ -1,6 +1,8 @@
 //! What a model needs before it is loaded, and whether the machine has it.
 
 use crate::Error;
+use crate::engine::BATCH;
+use akunu_cpu::PART_ROWS;
 use akunu_formats::ModelFile;
 use akunu_plan::program::KvGroup;
 use akunu_plan::{KV_BLOCK, Program};
@@ -31,7 +33,15 @@ pub struct Footprint {
     ahead: usize,
     sequences: usize,
     extra: usize,
+    /// Workers that have activations of their own, so that each can take some rows of a batch, and bytes of all activations.
+    pub(crate) parts: usize,
+    pub(crate) arena: usize,
 }
+
+/// Bytes of weights up to which each worker takes some rows of a batch through the whole model: that every worker reads all weights
+/// costs less than to divide every op and to wait for each other (32 texts, by turns: 1.2 times as fast with 3 MB, 1.09 and 1.14 with
+/// 100 MB, 0.99 with 400 MB).
+const SMALL: u64 = 128 << 20;
 
 impl Footprint {
     pub(crate) fn new(
@@ -40,18 +50,25 @@ impl Footprint {
         ahead: usize,
         sequences: usize,
         extra: usize,
+        threads: usize,
     ) -> Footprint {
         let bytes = |t: &akunu_formats::Tensor| (t.data.len + t.scales.len + t.biases.len) as u64;
-        let arena = programs.iter().map(|p| p.arena_bytes).max().unwrap_or(0);
         let constants = programs.first().map_or(0, |p| p.constants.len() * 4);
         let groups = programs.first().map_or(&[][..], |p| &p.kv_groups);
+        let weights = file.tensors().iter().map(bytes).sum();
+        let parts = if weights <= SMALL && threads * PART_ROWS <= BATCH { threads } else { 1 };
+        // Only batches of rows that decode are divided.
+        let most = |p: &&Program| if p.max_rows <= BATCH { p.arena_bytes * parts } else { p.arena_bytes };
+        let arena = programs.iter().map(most).max().unwrap_or(0);
         Footprint {
-            weights: file.tensors().iter().map(bytes).sum(),
+            weights,
             scratch: (arena + constants) as u64,
             groups: groups.to_vec(),
             ahead,
             sequences,
             extra,
+            parts,
+            arena,
         }
     }
 
@@ -142,6 +159,8 @@ mod tests {
             ahead: 64,
             sequences: 2,
             extra: 0,
+            parts: 1,
+            arena: 0,
         }
     }
 

@@ -122,9 +122,16 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
                     program.kv_groups.iter().map(|g| KvPool { block_bytes: g.block_bytes, blocks: 4 }).collect();
                 let files =
                     (0..file.files()).map(|i| Arc::new(FileView(file.clone(), i)) as Arc<dyn WeightFile>).collect();
-                let mut memory =
-                    Memory::new(MemoryPlan { programs: &[&bound], steps: layout, kv: &kv, files, copy: false })
-                        .unwrap();
+                let mut memory = Memory::new(MemoryPlan {
+                    programs: &[&bound],
+                    steps: layout,
+                    kv: &kv,
+                    files,
+                    copy: false,
+                    arena: 0,
+                    parts: 1,
+                })
+                .unwrap();
                 fill(memory.step_vars(), program.kv_groups.len());
                 let ready = cpu.ready(bound, ROWS, OUTPUTS, &memory).unwrap();
                 let mut backend = CpuStepper { cpu, memory, ready, program: &program };

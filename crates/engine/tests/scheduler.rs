@@ -57,13 +57,14 @@ fn collect(all: &mut BTreeMap<RequestId, Outcome>, id: RequestId, event: Event) 
     }
 }
 
-#[test]
-fn sixteen_at_once_get_what_each_gets_alone() {
+/// So many at once get what each gets alone.
+fn at_once(count: u32) {
     let mut single = engine(1, 512);
-    let expected: Vec<Vec<u32>> = (0..16).map(|i| alone(&mut single, &prompt(i), options(i))).collect();
-    let mut scheduler = Scheduler::new(engine(16, 512), SchedulerOptions::default());
+    let expected: Vec<Vec<u32>> = (0..count).map(|i| alone(&mut single, &prompt(i), options(i))).collect();
+    let sequences = count as usize;
+    let mut scheduler = Scheduler::new(engine(sequences, 512), SchedulerOptions { sequences, ..Default::default() });
     let ids: Vec<RequestId> =
-        (0..16).map(|i| scheduler.submit(Request { tokens: prompt(i), options: options(i) }).unwrap()).collect();
+        (0..count).map(|i| scheduler.submit(Request { tokens: prompt(i), options: options(i) }).unwrap()).collect();
     let all = run(&mut scheduler);
     for (i, id) in ids.iter().enumerate() {
         let (tokens, summary) = &all[id];
@@ -71,8 +72,19 @@ fn sixteen_at_once_get_what_each_gets_alone() {
         assert_eq!(summary.as_ref().map(|s| s.generated), Some(tokens.len()));
     }
     let metrics = scheduler.metrics();
-    assert_eq!((metrics.finished, metrics.running, metrics.waiting, metrics.preempted), (16, 0, 0, 0));
-    assert!(metrics.rows / metrics.steps >= 8, "they were not batched: {metrics:?}");
+    assert_eq!((metrics.finished, metrics.running, metrics.waiting, metrics.preempted), (count.into(), 0, 0, 0));
+    assert!(metrics.rows / metrics.steps >= u64::from(count) / 2, "they were not batched: {metrics:?}");
+}
+
+#[test]
+fn sixteen_at_once_get_what_each_gets_alone() {
+    at_once(16);
+}
+
+/// So many that each worker takes some of them through the whole model.
+#[test]
+fn forty_at_once_get_what_each_gets_alone() {
+    at_once(40);
 }
 
 #[test]

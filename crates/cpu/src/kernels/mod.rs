@@ -15,6 +15,8 @@ mod norm;
 mod rope;
 mod sampling;
 
+pub use attention::LONG;
+
 use crate::context::Context;
 use crate::lane::Lane;
 use crate::level::Level;

@@ -156,6 +156,11 @@ pub struct Running {
 
 impl Rig {
     pub fn start(&self, cpu: &Cpu) -> Running {
+        self.start_in(cpu, 1)
+    }
+
+    /// With activations for so many parts of a step.
+    pub fn start_in(&self, cpu: &Cpu, parts: usize) -> Running {
         let program = self.program.clone();
         let bound = cpu.bind(&program).expect("every op has a kernel");
         let mut memory = Memory::new(MemoryPlan {
@@ -164,9 +169,11 @@ impl Rig {
             kv: &self.kv,
             files: vec![Arc::new(self.file.clone())],
             copy: false,
+            arena: parts * program.arena_bytes,
+            parts,
         })
         .expect("small memory");
-        memory.activation_bytes_mut(Addr::new(Region::ARENA, 0), program.arena_bytes).fill(0xFF);
+        memory.activation_bytes_mut(Addr::new(Region::ARENA, 0), parts * program.arena_bytes).fill(0xFF);
         for group in 0..self.kv.len() {
             memory.kv_mut(group).fill(0xFF);
         }

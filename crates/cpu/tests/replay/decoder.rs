@@ -102,11 +102,12 @@ impl Builder {
 }
 
 impl Decoder {
-    pub fn new() -> Self {
-        let mut b = Builder { rig: Rig::new(1, 1), noise: Noise::new(77) };
-        b.rig.layout.table_blocks = BLOCKS;
+    /// For up to so many texts at once.
+    pub fn new(texts: usize) -> Self {
+        let mut b = Builder { rig: Rig::new(texts, texts), noise: Noise::new(77) };
+        (b.rig.layout.table_blocks, b.rig.layout.sequences) = (BLOCKS, texts);
         let half = KV_HEADS * KV_BLOCK * HEAD * 2;
-        b.rig.kv = vec![KvPool { block_bytes: 4 * half, blocks: BLOCKS }];
+        b.rig.kv = vec![KvPool { block_bytes: 4 * half, blocks: texts * BLOCKS }];
         let hidden = b.rig.f32(DIM);
         let table = b.rig.matrix(&mut b.noise, DType::Q8_0, VOCAB, DIM);
         let params = EmbedParams {
@@ -142,6 +143,10 @@ impl Decoder {
         Self { logits, rig: b.rig }
     }
 
+    pub fn vocab(&self) -> usize {
+        VOCAB
+    }
+
     /// The program and what it runs in.
     pub fn rig(&self) -> Rig {
         let Rig { program, file, kv, layout } = &self.rig;
@@ -155,6 +160,22 @@ impl Decoder {
         running.memory.kv_mut(0).fill(0);
         running.memory.step_vars().table_mut(0, 0).copy_from_slice(&[2, 0, 1]);
         running.rows(&[RowVars { token: 42, position: 60, sequence: 0, ..RowVars::default() }]);
+        running.outputs(&[0]);
+        running
+    }
+
+    /// `count` texts at different positions, in memory for so many parts.
+    pub fn start_many(&self, cpu: &Cpu, count: u32, parts: usize) -> Running {
+        let mut running = self.rig.start_in(cpu, parts);
+        running.memory.kv_mut(0).fill(0);
+        for text in 0..count {
+            let blocks: Vec<u32> = (0..BLOCKS as u32).map(|block| text * BLOCKS as u32 + block).collect();
+            running.memory.step_vars().table_mut(0, text as usize).copy_from_slice(&blocks);
+        }
+        let row =
+            |sequence| RowVars { token: 3 * sequence + 7, position: 4 * sequence, sequence, ..RowVars::default() };
+        running.rows(&(0..count).map(row).collect::<Vec<_>>());
+        running.outputs(&(0..count).collect::<Vec<_>>());
         running
     }
 }

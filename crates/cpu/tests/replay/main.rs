@@ -7,6 +7,7 @@ mod decoder;
 mod refusals;
 
 use akunu_cpu::{Cpu, Level, Options};
+use akunu_plan::record::Region;
 use decoder::Decoder;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -58,7 +59,7 @@ fn cpu(level: Level, threads: usize) -> Cpu {
 #[test]
 fn a_replay_allocates_nothing() {
     let _alone = alone();
-    let decoder = Decoder::new();
+    let decoder = Decoder::new(1);
     for threads in [1, 2, 3] {
         let mut cpu = cpu(Level::detect(), threads);
         let mut running = decoder.start(&cpu);
@@ -77,7 +78,7 @@ fn a_replay_allocates_nothing() {
 #[test]
 fn a_chain_is_its_steps_one_by_one_at_any_thread_count() {
     let _alone = alone();
-    let decoder = Decoder::new();
+    let decoder = Decoder::new(1);
     for level in Level::available() {
         let mut tokens = Vec::new();
         for threads in [1, 2, 3, 5] {
@@ -102,9 +103,59 @@ fn a_chain_is_its_steps_one_by_one_at_any_thread_count() {
 }
 
 #[test]
+fn rows_of_different_texts_come_out_the_same_in_parts() {
+    let _alone = alone();
+    let decoder = Decoder::new(37);
+    for level in Level::available() {
+        let mut cpu = cpu(level, 2);
+        // The last number has too few rows for two parts.
+        for count in [32, 37, 31] {
+            let [whole, parts] = [1, 2].map(|parts| {
+                let mut running = decoder.start_many(&cpu, count, parts);
+                let before = ALLOCATIONS.load(Ordering::SeqCst);
+                COUNTS.store(true, Ordering::SeqCst);
+                cpu.replay(&running.ready, &mut running.memory, 3).expect("a checked program");
+                COUNTS.store(false, Ordering::SeqCst);
+                assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), before);
+                let arena = running.program.arena_bytes;
+                let second = running.memory.bytes(Region::ARENA)[arena..].iter().any(|&byte| byte != 0xFF);
+                assert_eq!(second, parts == 2 && count >= 32, "{level}, {count} rows in {parts} parts");
+                let logits: Vec<Vec<u32>> = (0..count as usize)
+                    .map(|output| running.memory.logits(running.ready.bound(), output, decoder.vocab()).expect("a row"))
+                    .map(|row| row.iter().map(|v| v.to_bits()).collect())
+                    .collect();
+                let positions: Vec<u32> = running.memory.step_vars().rows().iter().map(|row| row.position).collect();
+                (running.memory.step_vars().into_emitted().to_vec(), positions, logits)
+            });
+            assert_eq!(whole.0.len(), 3 * count as usize);
+            assert!(whole.0 == parts.0 && whole.1 == parts.1 && whole.2 == parts.2, "{level}, {count} rows");
+        }
+    }
+}
+
+#[test]
+fn rows_of_one_text_and_outputs_out_of_order_are_not_divided() {
+    let _alone = alone();
+    let decoder = Decoder::new(32);
+    let mut cpu = cpu(Level::detect(), 2);
+    for change in 0..3 {
+        let mut running = decoder.start_many(&cpu, 32, 2);
+        let mut vars = running.memory.step_vars();
+        match change {
+            1 => vars.rows_mut()[16].sequence = 15,
+            2 => vars.outputs_mut().swap(3, 20),
+            _ => {}
+        }
+        cpu.replay(&running.ready, &mut running.memory, 1).expect("a checked program");
+        let second = &running.memory.bytes(Region::ARENA)[running.program.arena_bytes..];
+        assert_eq!(second.iter().any(|&byte| byte != 0xFF), change == 0, "change {change}");
+    }
+}
+
+#[test]
 fn records_replayed_one_by_one_and_timed_give_the_same_result() {
     let _alone = alone();
-    let decoder = Decoder::new();
+    let decoder = Decoder::new(1);
     let mut cpu = cpu(Level::detect(), 2);
     let mut whole = decoder.start(&cpu);
     cpu.replay(&whole.ready, &mut whole.memory, 1).expect("a checked program");
@@ -123,7 +174,7 @@ fn records_replayed_one_by_one_and_timed_give_the_same_result() {
 #[test]
 fn many_replays_with_more_threads_than_cores_end() {
     let _alone = alone();
-    let decoder = Decoder::new();
+    let decoder = Decoder::new(1);
     let mut cpu = cpu(Level::detect(), 12);
     for _ in 0..3 {
         let mut running = decoder.start(&cpu);
@@ -155,7 +206,7 @@ fn kv_memory_costs_nothing_until_it_is_used() {
         eprintln!("skipped: no /proc/self/statm here");
         return;
     };
-    let decoder = Decoder::new();
+    let decoder = Decoder::new(1);
     let cpu = cpu(Level::detect(), 1);
     let mut rig = decoder.rig();
     rig.kv[0].blocks = (1 << 30) / rig.kv[0].block_bytes;
@@ -166,6 +217,8 @@ fn kv_memory_costs_nothing_until_it_is_used() {
         kv: &rig.kv,
         files: vec![std::sync::Arc::new(rig.file.clone())],
         copy: false,
+        arena: 0,
+        parts: 1,
     })
     .expect("memory that is only promised");
     let grown = resident().unwrap_or(0).saturating_sub(before);

@@ -66,7 +66,7 @@ const BROKEN: &[Break] = &[
 #[test]
 fn broken_records_are_refused() {
     let _alone = alone();
-    let decoder = Decoder::new();
+    let decoder = Decoder::new(1);
     let cpu = cpu(Level::detect(), 1);
     let whole = decoder.start(&cpu);
     let mut accepted = Vec::new();
@@ -85,7 +85,7 @@ fn broken_records_are_refused() {
 #[test]
 fn broken_step_variables_are_refused() {
     let _alone = alone();
-    let decoder = Decoder::new();
+    let decoder = Decoder::new(1);
     let mut cpu = cpu(Level::detect(), 1);
     let mut refused = |name: &str, steps: usize, damage: fn(&mut akunu_plan::steps::StepVars<'_>)| {
         let mut running = decoder.start(&cpu);

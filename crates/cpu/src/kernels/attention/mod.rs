@@ -111,7 +111,7 @@ impl Cut {
 }
 
 /// Places from which on a row's keys and values are split among the workers.
-const LONG: usize = 512;
+pub const LONG: usize = 512;
 
 /// The places of a row that this worker takes of those it sees: whole blocks. What a row gives does not depend on the
 /// others of its step, so whether it is split does not either.
@@ -140,7 +140,7 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
         unsafe {
             units::<S, K>(s, record, context, lane, rows.clone(), any_long);
             if any_long {
-                context.meet();
+                context.meet(lane);
                 for unit in lane.share(rows.len() * heads, 1) {
                     let row = start + unit / heads;
                     if long(row) {
@@ -150,7 +150,7 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
                         write_part(s, record, context, (attention::Y, row), part, result);
                     }
                 }
-                context.meet();
+                context.meet(lane);
             }
         }
     }

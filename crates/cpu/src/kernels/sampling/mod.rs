@@ -80,6 +80,6 @@ unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: L
         }
     };
     // SAFETY: a record with `Advance` waits for everything before it, and what follows waits for it;
-    // only lane 0 is here.
+    // only lane 0 of these rows is here.
     unsafe { context.advance(choice) }
 }
