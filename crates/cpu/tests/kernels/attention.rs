@@ -365,3 +365,58 @@ fn texts_that_are_not_whole_are_refused() {
         }
     }
 }
+
+/// A row beside another of its text goes with it in a tile; one that is alone with its text does not.
+#[test]
+fn a_row_is_the_same_alone_and_beside_others_of_its_text() {
+    let (kv_heads, group) = (2, 3);
+    for dtype in [DType::F32, DType::F16, DType::Q8_0] {
+        for d in [32, 64, 96, 128] {
+            let mut noise = Noise::new(d as u64);
+            let kv = kv_params(dtype, kv_heads, d);
+            let mut rig = Rig::new(3, 0);
+            rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 10 }];
+            (rig.layout.sequences, rig.layout.table_blocks) = (2, 5);
+            let width = kv_heads * group * d;
+            let (q, y) = (rig.f32(width), rig.buffer(Per::Row, width, Store::Q8));
+            let (heads, head_dim) = ((kv_heads * group) as u32, d as u32);
+            let (soft_cap, window, sees, scale) = (0.0, 0, Sees::Past as u32, 0.3);
+            let params =
+                AttentionParams { heads, kv_heads: kv_heads as u32, head_dim, scale, soft_cap, window, kv, sees };
+            let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)];
+            rig.op(OpKind::Attention, Per::Row, &args, Params::Attention(params));
+            let mut rows = Vec::new();
+            for _ in 0..10 * kv.block_bytes / kv.row_bytes {
+                let mut data = vec![0; kv.row_bytes as usize];
+                let encode = dtype.format().encode.expect("a KV format");
+                encode(&noise.values(d), PlanesMut { data: &mut data, ..PlanesMut::default() });
+                rows.extend(data);
+            }
+            let queries = noise.values(3 * width);
+            for cpu in &mut backends() {
+                let mut running = rig.start(cpu);
+                running.memory.kv_mut(0)[..rows.len()].copy_from_slice(&rows);
+                // At and beyond the end of a span, too, and with a block that is not there.
+                for position in [0, 1, 15, 16, 17, 63, 64, 100, 130, 254, 255, 256, 300] {
+                    for sequence in 0..2 {
+                        let mut table: Vec<u32> = (0..5).map(|block| 9 - (5 * sequence as u32 + block)).collect();
+                        if position % 3 == 1 {
+                            table[sequence] = NO_BLOCK;
+                        }
+                        running.memory.step_vars().table_mut(0, sequence).copy_from_slice(&table);
+                    }
+                    let at = |position, sequence| RowVars { position, sequence, ..RowVars::default() };
+                    let mut of = |step: &[RowVars], first: usize| {
+                        running.rows(step);
+                        running.set(q, &queries[first * width..][..step.len() * width]);
+                        running.run(cpu);
+                        [1, 2].map(|row| running.row(y, row - first))
+                    };
+                    let [alone, other] = of(&[at(position, 0), at(77, 1)], 1);
+                    let [beside, same] = of(&[at(position + 1, 0), at(position, 0), at(77, 1)], 0);
+                    assert!(alone == beside && other == same, "{dtype}, {d}, {position}, {}", cpu.level());
+                }
+            }
+        }
+    }
+}

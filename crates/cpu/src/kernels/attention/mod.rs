@@ -6,6 +6,7 @@
 
 mod found;
 mod keys;
+mod row;
 mod scores;
 #[cfg(target_arch = "x86_64")]
 mod softmax;
@@ -181,9 +182,14 @@ unsafe fn units<S: Simd, K: Keys>(
         let (row_tile, rest) = (unit / (kv_heads.len() * cut.head_tiles), unit % (kv_heads.len() * cut.head_tiles));
         (all.start + row_tile * cut.tile_rows, kv_heads.start + rest / cut.head_tiles, rest % cut.head_tiles)
     };
-    let (first, step) = if any_long || whole { (0, 1) } else { (lane.index, lane.count) };
     // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`).
     let mut tile = unsafe { Tile::new(context.scratch(lane.index), p.head_dim as usize) };
+    let plain = |row: usize| row::is_plain(p, context.row_vars(row));
+    if K::DIRECT && whole && texts == all.len() && group <= TILE && all.clone().all(plain) {
+        // SAFETY: the caller's promise.
+        return unsafe { row::attend_rows::<S, K>(s, record, context, &mut tile, all, kv_heads) };
+    }
+    let (first, step) = if any_long || whole { (0, 1) } else { (lane.index, lane.count) };
     let mut ahead = Ahead::NONE;
     let mut after = split(first);
     for unit in (first..units).step_by(step) {

@@ -9,23 +9,32 @@ use akunu_plan::steps::KV_BLOCK;
 use std::ops::Range;
 
 /// The numbers of the lanes of the widest level.
-static LANE_NUMBERS: [f32; 16] = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
+pub(super) static LANE_NUMBERS: [f32; 16] =
+    [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0];
 
 /// Queries of a tile, at most.
 pub(super) const TILE: usize = 16;
 
 /// One query's place in the softmax.
 #[derive(Clone, Copy)]
-struct Query {
+pub(super) struct Query {
     /// Positions it sees, as a range.
     from: usize,
     to: usize,
     /// Of the places before its own, the last it sees, those that it does not: bit `i` is `i + 1` before.
     hidden: u64,
     max: f32,
-    sum: f32,
+    pub(super) sum: f32,
     /// What the values so far are to be multiplied with, because the maximum rose.
     shrink: f32,
+}
+
+impl Query {
+    /// What finishes its results: 0 where it saw nothing.
+    #[inline(always)]
+    fn inverse(&self) -> f32 {
+        if self.sum > 0.0 { 1.0 / self.sum } else { 0.0 }
+    }
 }
 
 /// Everything about one tile after the other. The pointers lead into the worker's scratch.
@@ -37,12 +46,12 @@ pub(super) struct Tile {
     /// `[count][stride]`, times the attention scale.
     pub(super) queries: *mut f32,
     /// `[count][stride]`
-    results: *mut f32,
+    pub(super) results: *mut f32,
     /// `[count][SPAN]`: scores, then weights, of the span at hand.
     pub(super) scores: *mut f32,
     /// `[SPAN][stride]`, for keys and then values that are decoded.
     decoded: *mut f32,
-    state: [Query; TILE],
+    pub(super) state: [Query; TILE],
 }
 
 pub(super) const fn padded(d: usize) -> usize {
@@ -131,39 +140,46 @@ impl Tile {
         (here, head): (&Span, usize),
         (next, next_head): (&Span, usize),
     ) {
-        let blocks = &here.blocks;
         let span = self.span();
         let seen = span.start.max(base) - base..span.end.min(base + SPAN) - base;
-        let row_bytes = p.kv.row_bytes as usize;
-        let values_at = head as isize + here.values;
-        // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
+        let steps = self.count.div_ceil(together::<S>()) * steps(&here.blocks);
+        // SAFETY: the caller's promise.
         unsafe {
-            let steps = self.count.div_ceil(together::<S>()) * steps(blocks);
-            let soon = &mut Asking::new::<K>(here, values_at, (steps, K::LINES));
-            for (index, block) in blocks.iter().enumerate() {
-                let keys = block.keys.wrapping_add(head);
+            self.score_blocks::<S, K>(s, p, &seen, (here, head), steps);
+            self.weigh(s, p.soft_cap, base, &seen);
+            self.mix::<S, K, false>(s, p, (here, head), steps, (next, next_head));
+        }
+    }
+
+    /// The scores of the places `seen` of a span, while its values are asked for in so many steps.
+    ///
+    /// # Safety
+    /// As [`Self::visit`].
+    #[inline(always)]
+    pub(super) unsafe fn score_blocks<S: Simd, K: Keys>(
+        &self,
+        s: S,
+        p: &AttentionParams,
+        seen: &Range<usize>,
+        (here, head): (&Span, usize),
+        steps: usize,
+    ) {
+        let soon = &mut Asking::new::<K>(here, head as isize + here.values, (steps, K::LINES));
+        for (index, block) in here.blocks.iter().enumerate() {
+            let keys = block.keys.wrapping_add(head);
+            // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
+            unsafe {
                 if block.seen().is_empty() {
                     if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
                         self.score_nothing(s, index);
                     }
                 } else if K::DIRECT {
-                    self.score::<S, K>(s, index, (keys, row_bytes), &block.seen(), soon);
+                    self.score::<S, K>(s, index, (keys, p.kv.row_bytes as usize), &block.seen(), soon);
                 } else {
                     let rows = self.decode(p, keys, index, &block.seen());
                     self.score::<S, K>(s, index, (rows, 4 * self.stride), &block.seen(), soon);
                 }
             }
-            self.weigh(s, p.soft_cap, base, &seen);
-            let mut values = [std::ptr::null(); SPAN_BLOCKS];
-            for (index, (to, block)) in values.iter_mut().zip(blocks).enumerate() {
-                let rows = block.keys.wrapping_offset(values_at);
-                *to = if K::DIRECT { rows } else { self.decode(p, rows, index, &block.seen()) };
-            }
-            let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
-            let soon = (steps * passes, K::LINES.div_ceil(passes));
-            let soon = &mut Asking::new::<K>(next, next_head as isize, soon);
-            let row_bytes = if K::DIRECT { row_bytes } else { 4 * self.stride };
-            self.mix::<S, K>(s, blocks, (&values, row_bytes), soon);
         }
     }
 
@@ -262,28 +278,41 @@ impl Tile {
         }
     }
 
-    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `soon` is asked for.
+    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `next` is asked for in so many
+    /// steps. Where `WHOLE`, nothing came before and nothing follows: the results are finished.
     ///
     /// # Safety
-    /// As [`Self::score`], for values.
+    /// As [`Self::visit`], with the weights written.
     #[inline(always)]
-    unsafe fn mix<S: Simd, K: Keys>(
+    pub(super) unsafe fn mix<S: Simd, K: Keys, const WHOLE: bool>(
         &self,
         s: S,
-        blocks: &[Block; SPAN_BLOCKS],
-        values: (&[*const u8; SPAN_BLOCKS], usize),
-        soon: &mut Asking,
+        p: &AttentionParams,
+        (here, head): (&Span, usize),
+        steps: usize,
+        (next, next_head): (&Span, usize),
     ) {
+        let mut values = [std::ptr::null(); SPAN_BLOCKS];
+        for (index, (to, block)) in values.iter_mut().zip(&here.blocks).enumerate() {
+            let rows = block.keys.wrapping_offset(head as isize + here.values);
+            // SAFETY: the caller's promise.
+            *to = if K::DIRECT { rows } else { unsafe { self.decode(p, rows, index, &block.seen()) } };
+        }
+        let row_bytes = if K::DIRECT { p.kv.row_bytes as usize } else { 4 * self.stride };
+        let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
+        let soon = (steps * passes, K::LINES.div_ceil(passes));
+        let soon = &mut Asking::new::<K>(next, next_head as isize, soon);
+        let (blocks, values) = (&here.blocks, (&values, row_bytes));
         let together = together::<S>();
         let mut t = 0;
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {
                 match (self.count - t).min(together) {
-                    4 => self.mix_some::<S, K, 4>(s, t, blocks, values, soon),
-                    3 => self.mix_some::<S, K, 3>(s, t, blocks, values, soon),
-                    2 => self.mix_some::<S, K, 2>(s, t, blocks, values, soon),
-                    _ => self.mix_some::<S, K, 1>(s, t, blocks, values, soon),
+                    4 => self.mix_some::<S, K, 4, WHOLE>(s, t, blocks, values, soon),
+                    3 => self.mix_some::<S, K, 3, WHOLE>(s, t, blocks, values, soon),
+                    2 => self.mix_some::<S, K, 2, WHOLE>(s, t, blocks, values, soon),
+                    _ => self.mix_some::<S, K, 1, WHOLE>(s, t, blocks, values, soon),
                 }
                 t += (self.count - t).min(together);
             }
@@ -293,7 +322,7 @@ impl Tile {
     /// # Safety
     /// As [`Self::mix`]; `t + N <= count`.
     #[inline(always)]
-    unsafe fn mix_some<S: Simd, K: Keys, const N: usize>(
+    unsafe fn mix_some<S: Simd, K: Keys, const N: usize, const WHOLE: bool>(
         &self,
         s: S,
         t: usize,
@@ -306,15 +335,15 @@ impl Tile {
         // SAFETY: columns stay below `width`, a multiple of the lanes.
         unsafe {
             while at + 4 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 4>(s, (t, at), blocks, values, soon);
+                self.mix_columns::<S, K, N, 4, WHOLE>(s, (t, at), blocks, values, soon);
                 at += 4 * S::LANES;
             }
             while at + 2 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 2>(s, (t, at), blocks, values, soon);
+                self.mix_columns::<S, K, N, 2, WHOLE>(s, (t, at), blocks, values, soon);
                 at += 2 * S::LANES;
             }
             while at < width {
-                self.mix_columns::<S, K, N, 1>(s, (t, at), blocks, values, soon);
+                self.mix_columns::<S, K, N, 1, WHOLE>(s, (t, at), blocks, values, soon);
                 at += S::LANES;
             }
         }
@@ -325,7 +354,7 @@ impl Tile {
     /// # Safety
     /// As [`Self::mix`]; `t + N <= count`, `at + C * LANES <= width`.
     #[inline(always)]
-    unsafe fn mix_columns<S: Simd, K: Keys, const N: usize, const C: usize>(
+    unsafe fn mix_columns<S: Simd, K: Keys, const N: usize, const C: usize, const WHOLE: bool>(
         &self,
         s: S,
         (t, at): (usize, usize),
@@ -337,7 +366,7 @@ impl Tile {
         let mut sums = [[s.splat(0.0); C]; N];
         // SAFETY: queries, columns and positions are inside, by the caller's promise.
         unsafe {
-            for (i, sums) in sums.iter_mut().enumerate() {
+            for (i, sums) in sums.iter_mut().enumerate().filter(|_| !WHOLE) {
                 let results = self.results.add((t + i) * self.stride + at);
                 let shrink = s.splat(self.state[t + i].shrink);
                 for (j, sum) in sums.iter_mut().enumerate() {
@@ -364,8 +393,9 @@ impl Tile {
             }
             for (i, sums) in sums.iter().enumerate() {
                 let results = self.results.add((t + i) * self.stride + at);
+                let factor = if WHOLE { s.splat(self.state[t + i].inverse()) } else { s.splat(1.0) };
                 for (j, sum) in sums.iter().enumerate() {
-                    s.store(results.add(j * S::LANES), *sum);
+                    s.store(results.add(j * S::LANES), if WHOLE { s.mul(*sum, factor) } else { *sum });
                 }
             }
         }
@@ -384,8 +414,7 @@ impl Tile {
     #[inline(always)]
     pub unsafe fn result<S: Simd, K: Keys>(&self, s: S, index: usize) -> *const f32 {
         let row = self.results.wrapping_add(index * self.stride);
-        let sum = self.state[index].sum;
-        let factor = s.splat(if sum > 0.0 { 1.0 / sum } else { 0.0 });
+        let factor = s.splat(self.state[index].inverse());
         let (width, _) = K::shape(self.stride, 0);
         for at in (0..width).step_by(S::LANES) {
             // SAFETY: a row has `stride` values, a multiple of the lanes.
@@ -402,7 +431,7 @@ pub(super) fn together<S: Simd>() -> usize {
 }
 
 /// How often four positions of some blocks are computed together.
-fn steps(blocks: &[Block; SPAN_BLOCKS]) -> usize {
+pub(super) fn steps(blocks: &[Block; SPAN_BLOCKS]) -> usize {
     blocks.iter().map(|block| block.seen().len().div_ceil(4)).sum()
 }
 

@@ -1,0 +1,138 @@
+//! Rows that are alone with the keys of their texts, as in decoding, as long as one span has all of them: what tiles give, to the
+//! bit, without what several rows, branches and further spans need. With few places to see that is most of a tile's work.
+
+use super::keys::{Keys, SPAN, Span};
+use super::tile::{LANE_NUMBERS, Tile, steps, together};
+use super::{sees, span, write_part};
+use crate::context::Context;
+use crate::simd::Simd;
+use crate::simd::math::exp;
+use akunu_plan::op::{AttentionParams, slots::attention};
+use akunu_plan::record::Record;
+use akunu_plan::steps::RowVars;
+use std::ops::Range;
+
+/// Whether a row sees its text from the first place on, and all that it sees, which is something, is in one span.
+pub(super) fn is_plain(p: &AttentionParams, vars: RowVars) -> bool {
+    let sees = sees(p, vars);
+    p.soft_cap == 0.0 && sees.start == 0 && (1..=SPAN).contains(&sees.end) && vars.hidden_places() == 0
+}
+
+/// Some KV heads of plain rows.
+///
+/// # Safety
+/// As [`super::Kernel`], for KV heads and plain rows of the record. The keys are read directly, so that `d` is whole vectors of every
+/// level, and no more than `TILE` heads share a KV head.
+#[inline(always)]
+pub(super) unsafe fn attend_rows<S: Simd, K: Keys>(
+    s: S,
+    record: &Record,
+    context: &Context<'_>,
+    tile: &mut Tile,
+    rows: Range<usize>,
+    kv_heads: Range<usize>,
+) {
+    let p = record.params::<AttentionParams>();
+    let (heads, d) = (p.heads as usize, p.head_dim as usize);
+    let group = heads / p.kv_heads as usize;
+    let head_bytes = p.kv.head_bytes as usize;
+    let find = |row: usize| {
+        let places = sees(p, context.row_vars(row));
+        (places.end, span::<K>(record, context, row, places))
+    };
+    let mut next = (!rows.is_empty()).then(|| find(rows.start));
+    for row in rows.clone() {
+        let Some((end, here)) = next else { return };
+        next = (row + 1 < rows.end).then(|| find(row + 1));
+        let q = context.row(record, attention::Q, row).cast::<f32>().cast_const();
+        let steps = steps(&here.blocks);
+        for kv_head in kv_heads.clone() {
+            let first = kv_head * group * d;
+            let head = kv_head * head_bytes;
+            let after = match &next {
+                _ if kv_head + 1 < kv_heads.end => (&here, head + head_bytes),
+                Some((_, next)) => (next, kv_heads.start * head_bytes),
+                None => (&Span::NONE, 0),
+            };
+            // SAFETY: a row of q and one of y have all heads of `d` values; in another form than f32 a head is whole blocks.
+            // Else as in `attend`.
+            unsafe {
+                tile.begin(group);
+                tile.take_queries(s, q.add(first), p.scale);
+                let result = tile.attend_row::<S, K>(s, p, (end, steps), (&here, head), after);
+                write_part(s, record, context, (attention::Y, row), (heads * d, first, group * d), result);
+            }
+        }
+    }
+}
+
+impl Tile {
+    /// All queries, one after the other, times the attention scale.
+    ///
+    /// # Safety
+    /// `q` has `count` times `d` values, and `d` is whole vectors.
+    #[inline(always)]
+    unsafe fn take_queries<S: Simd>(&mut self, s: S, q: *const f32, scale: f32) {
+        let scale = s.splat(scale);
+        for at in (0..self.count * self.d).step_by(S::LANES) {
+            // SAFETY: the caller's promise; queries are `stride` apart, which is `d` then.
+            unsafe { s.store(self.queries.add(at), s.mul(s.load(q.add(at)), scale)) }
+        }
+    }
+
+    /// The results of all queries, one after the other, over the places before `end`; `next` is what will be read after them.
+    ///
+    /// # Safety
+    /// As [`Self::visit`], and as [`attend_rows`]: `end` is 1 to [`SPAN`].
+    #[inline(always)]
+    unsafe fn attend_row<S: Simd, K: Keys>(
+        &mut self,
+        s: S,
+        p: &AttentionParams,
+        (end, steps): (usize, usize),
+        here: (&Span, usize),
+        next: (&Span, usize),
+    ) -> *const f32 {
+        let steps = self.count.div_ceil(together::<S>()) * steps;
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.score_blocks::<S, K>(s, p, &(0..end), here, steps);
+            self.weigh_plain(s, end);
+            self.mix::<S, K, true>(s, p, here, steps, next);
+        }
+        self.results
+    }
+
+    /// As [`Self::weigh`], where everything is seen and nothing came before.
+    ///
+    /// # Safety
+    /// The scores of the places before `end`, 1 to [`SPAN`], were written.
+    #[inline(always)]
+    unsafe fn weigh_plain<S: Simd>(&mut self, s: S, end: usize) {
+        debug_assert!((1..=SPAN).contains(&end));
+        let nothing = s.splat(f32::NEG_INFINITY);
+        let last = (end - 1) / S::LANES * S::LANES;
+        for t in 0..self.count {
+            let scores = self.scores.wrapping_add(t * SPAN);
+            // SAFETY: `scores` has `SPAN` values, a multiple of the lanes; there are as many numbers as the widest has lanes.
+            unsafe {
+                let place = s.add(s.load(LANE_NUMBERS.as_ptr()), s.splat(last as f32));
+                let v = s.select_lt(place, s.splat(end as f32), s.load(scores.add(last)), nothing);
+                s.store(scores.add(last), v);
+                let mut largest = nothing;
+                for at in (0..=last).step_by(S::LANES) {
+                    largest = s.max(s.load(scores.add(at)), largest);
+                }
+                let minus_max = s.splat(-s.largest(largest).max(-f32::MAX));
+                let mut sum = s.splat(0.0);
+                for at in (0..=last).step_by(S::LANES) {
+                    let v = s.load(scores.add(at));
+                    let weight = s.select_lt(s.splat(-f32::MAX), v, exp(s, s.add(v, minus_max)), s.splat(0.0));
+                    s.store(scores.add(at), weight);
+                    sum = s.add(sum, weight);
+                }
+                self.state[t].sum = s.sum(sum);
+            }
+        }
+    }
+}
