@@ -321,7 +321,7 @@ fn may_part(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) ->
     allowed
         && header.rows as usize >= workers * PART_ROWS
         && header.outputs == header.rows
-        // Those end where their rules say, all at the same step.
+        // Texts with rules end a chain when all of them have ended, which no part knows of the others.
         && header.ended == 0
         && vars.texts().iter().all(|text| text.on == 0)
         && vars.outputs().iter().zip(0..).all(|(row, output)| *row == output)

@@ -366,11 +366,13 @@ impl Tile {
         let mut sums = [[s.splat(0.0); C]; N];
         // SAFETY: queries, columns and positions are inside, by the caller's promise.
         unsafe {
-            for (i, sums) in sums.iter_mut().enumerate().filter(|_| !WHOLE) {
-                let results = self.results.add((t + i) * self.stride + at);
-                let shrink = s.splat(self.state[t + i].shrink);
-                for (j, sum) in sums.iter_mut().enumerate() {
-                    *sum = s.mul(s.load(results.add(j * S::LANES)), shrink);
+            if !WHOLE {
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let results = self.results.add((t + i) * self.stride + at);
+                    let shrink = s.splat(self.state[t + i].shrink);
+                    for (j, sum) in sums.iter_mut().enumerate() {
+                        *sum = s.mul(s.load(results.add(j * S::LANES)), shrink);
+                    }
                 }
             }
             for (index, block) in blocks.iter().enumerate() {
@@ -393,9 +395,9 @@ impl Tile {
             }
             for (i, sums) in sums.iter().enumerate() {
                 let results = self.results.add((t + i) * self.stride + at);
-                let factor = if WHOLE { s.splat(self.state[t + i].inverse()) } else { s.splat(1.0) };
-                for (j, sum) in sums.iter().enumerate() {
-                    s.store(results.add(j * S::LANES), if WHOLE { s.mul(*sum, factor) } else { *sum });
+                let inverse = s.splat(self.state[t + i].inverse());
+                for (j, &sum) in sums.iter().enumerate() {
+                    s.store(results.add(j * S::LANES), if WHOLE { s.mul(sum, inverse) } else { sum });
                 }
             }
         }
