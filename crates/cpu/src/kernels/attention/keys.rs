@@ -101,7 +101,7 @@ impl Block {
     }
 }
 
-/// Places that are asked for by turns, at most: as far from each other as what is seen of a span allows.
+/// Places that are asked for by turns, at most.
 const PLACES: usize = 2 * SPAN_BLOCKS;
 
 /// What a row sees of one span of its text, of the first KV head.
@@ -110,29 +110,51 @@ pub(super) struct Span {
     pub blocks: [Block; SPAN_BLOCKS],
     /// Bytes from a key to its value.
     pub values: isize,
-    /// Keys from which on what is seen is asked for by turns, and the bytes from each to the next.
+    rounds: [Round; SPAN_BLOCKS],
+}
+
+/// Keys that are asked for by turns, as far from each other as can be: so many bytes from each place on.
+#[derive(Clone, Copy)]
+struct Round {
     places: [*const u8; PLACES],
     bytes: usize,
 }
 
-impl Span {
-    pub const NONE: Span =
-        Span { blocks: [Block::NONE; SPAN_BLOCKS], values: 0, places: [std::ptr::null(); PLACES], bytes: 0 };
+impl Round {
+    const NONE: Round = Round { places: [std::ptr::null(); PLACES], bytes: 0 };
+}
 
+impl Span {
+    pub const NONE: Span = Span { blocks: [Block::NONE; SPAN_BLOCKS], values: 0, rounds: [Round::NONE; SPAN_BLOCKS] };
+
+    /// One, two or four blocks of which as much is seen make a round.
     #[inline(always)]
     pub fn new<K: Keys>(blocks: [Block; SPAN_BLOCKS], values: isize, row_bytes: usize) -> Self {
-        let all: usize = blocks.iter().map(|block| block.seen().len()).sum();
-        let each = all.div_ceil(K::PLACES);
-        let (mut index, mut row) = (0, 0);
-        let places = std::array::from_fn(|_| {
-            while index + 1 < SPAN_BLOCKS && row >= blocks[index].seen().len() {
-                (index, row) = (index + 1, row - blocks[index].seen().len());
+        let mut span = Self { blocks, values, ..Self::NONE };
+        let (mut left, mut rounds) = (&blocks[..], span.rounds.iter_mut());
+        while let Some(first) = left.first() {
+            let rows = first.seen().len();
+            let alike = |&n: &usize| left.get(..n).is_some_and(|some| some.iter().all(|b| b.seen().len() == rows));
+            let count = [4, 2].into_iter().find(alike).unwrap_or(1).min(K::PLACES);
+            let some;
+            (some, left) = left.split_at(count);
+            if rows == 0 {
+                continue;
             }
-            let place = blocks[index].keys.wrapping_add((blocks[index].from + row) * row_bytes);
-            row += each;
-            place
-        });
-        Self { blocks, values, places, bytes: each * row_bytes }
+            let Some(round) = rounds.next() else { break };
+            let in_each = K::PLACES / count;
+            let each = rows.div_ceil(in_each);
+            for (i, place) in round.places[..in_each * count].iter_mut().enumerate() {
+                let block = &some[i / in_each];
+                *place = block.keys.wrapping_add((block.from + i % in_each * each) * row_bytes);
+            }
+            round.bytes = each * row_bytes;
+        }
+        span
+    }
+
+    fn bytes<K: Keys>(&self) -> usize {
+        self.rounds.iter().map(|round| K::PLACES * round.bytes).sum()
     }
 }
 
@@ -140,13 +162,16 @@ impl Span {
 /// few requests, and waits when all of them come at once.
 ///
 /// They are asked for at several places by turns, because memory gives most so (see `akunu_dots::dots::PLACES`). Where a row's
-/// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Nothing
+/// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Almost nothing
 /// here branches: in loops this short that costs more than what is asked for saves.
 pub(super) struct Asking<'a> {
-    places: &'a [*const u8; PLACES],
-    /// Bytes from each place on: where what was asked for ends, and what is to be.
-    at: isize,
-    end: isize,
+    /// What is asked for now, and then.
+    round: &'a Round,
+    rounds: std::slice::Iter<'a, Round>,
+    /// Bytes to it from the first head's keys.
+    offset: isize,
+    /// Bytes from each place on that were asked for.
+    at: usize,
     /// Lines of each place in a step, and the bytes between them.
     lines: usize,
     gap: usize,
@@ -156,19 +181,74 @@ impl<'a> Asking<'a> {
     /// The rows `offset` from the first head's keys, in `steps` steps of about `lines` lines.
     #[inline(always)]
     pub fn new<K: Keys>(span: &'a Span, offset: isize, (steps, lines): (usize, usize)) -> Self {
-        let lines = if span.bytes > 0 { lines.div_ceil(K::PLACES) } else { 0 };
-        let gap = if span.bytes > 64 * lines * steps { span.bytes / (lines * steps).max(1) } else { 64 };
-        Self { places: &span.places, at: offset, end: offset + span.bytes as isize, lines, gap }
+        let bytes = span.bytes::<K>();
+        let lines = if bytes > 0 { lines.div_ceil(K::PLACES) } else { 0 };
+        let most = lines * steps * K::PLACES;
+        let gap = if bytes > 64 * most { bytes / most.max(1) } else { 64 };
+        let [round, rounds @ ..] = &span.rounds;
+        Self { round, rounds: rounds.iter(), offset, at: 0, lines, gap }
     }
 
     #[inline(always)]
     pub fn step<K: Keys>(&mut self) {
-        for line in 0..self.lines {
-            for place in &self.places[..K::PLACES] {
-                prefetch(place.wrapping_offset(self.at + (line * self.gap) as isize));
+        if self.at >= self.round.bytes {
+            self.at = 0;
+            match self.rounds.next().filter(|next| next.bytes > 0) {
+                Some(next) => self.round = next,
+                // At the end some lines are asked for again and again, which costs nothing.
+                None => self.gap = 0,
             }
         }
-        // At the end the last lines are asked for again and again, which costs nothing.
-        self.at = (self.at + (self.lines * self.gap) as isize).min(self.end);
+        for line in 0..self.lines {
+            for place in &self.round.places[..K::PLACES] {
+                prefetch(place.wrapping_add(self.at + line * self.gap).wrapping_offset(self.offset));
+            }
+        }
+        self.at += self.lines * self.gap;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every row that is seen is asked for once, and little else: no place goes on past its block.
+    fn check<K: Keys>(row_bytes: usize) {
+        for places in (1..=SPAN).map(|end| 0..end).chain((0..SPAN).step_by(7).map(|start| start..SPAN)) {
+            let mut blocks = [Block::NONE; SPAN_BLOCKS];
+            for (i, block) in blocks.iter_mut().enumerate() {
+                let [from, to] = [places.start, places.end].map(|at| at.saturating_sub(i * KV_BLOCK).min(KV_BLOCK));
+                if from < to {
+                    *block = Block { keys: std::ptr::without_provenance((i + 1) << 20), from, to };
+                }
+            }
+            let rounds = Span::new::<K>(blocks, 0, row_bytes).rounds;
+            let mut asked = std::collections::HashMap::new();
+            for round in rounds.iter().filter(|round| round.bytes > 0) {
+                for at in
+                    round.places[..K::PLACES].iter().flat_map(|place| (0..round.bytes).map(|at| place.addr() + at))
+                {
+                    *asked.entry(at).or_insert(0) += 1;
+                }
+            }
+            let mut rows = 0;
+            for block in &blocks {
+                for row in block.seen() {
+                    let first = block.keys.addr() + row * row_bytes;
+                    assert!((first..first + row_bytes).all(|at| asked.get(&at) == Some(&1)), "{places:?}: {row}");
+                    rows += 1;
+                }
+            }
+            // Where rows do not divide among the places, some that are not seen come with them.
+            let most = rows + 2 * K::PLACES;
+            assert!(asked.len() <= most * row_bytes, "{places:?}: {} bytes", asked.len());
+        }
+    }
+
+    #[test]
+    fn all_that_is_seen_is_asked_for() {
+        check::<Half<32>>(64);
+        check::<Half<64>>(128);
+        check::<Blocks8>(34);
     }
 }
