@@ -82,17 +82,18 @@ impl Weights {
     }
 
     /// Fills `out[m][n]` with the dot products of activation rows `m0..m0 + rows` and weight rows
-    /// `n0..n0 + cols`, `cols` apart.
+    /// `n0..n0 + cols`.
     ///
     /// # Safety
-    /// The rows and columns are the record's, and `out` has `rows * cols` values.
+    /// The rows and columns are the record's, and `out` has `rows` rows of `cols` values, `out_stride` apart.
     #[inline(always)]
     unsafe fn dots(
         self,
         (record, context, run): (&Record, &Context<'_>, DotsFn),
         (m0, rows): (usize, usize),
         (n0, cols): (usize, usize),
-        (out, next): (*mut f32, *const u8),
+        (out, out_stride): (*mut f32, usize),
+        next: *const u8,
     ) {
         let p = record.params::<MatMulParams>();
         let (stride, side) = (p.row_bytes as usize, p.side_bytes as usize);
@@ -109,7 +110,7 @@ impl Weights {
             cols,
             k: p.k as usize,
             out,
-            out_stride: cols,
+            out_stride,
             dtype: p.dtype as u8,
         };
         // SAFETY: `ready` has checked that n weight rows and all activation rows of k values lie
@@ -150,6 +151,7 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
     let converts = record.flags & Y_FORM != 0;
     let count = context.count(record);
     let tile = context.scratch(lane.index).cast::<f32>();
+    let plain = !converts && is_plain(record);
     for (n0, cols) in tiles(context.columns(record, lane, (p.n as usize, p.row_bytes as usize)), count) {
         for m0 in (0..count).step_by(TILE_ROWS) {
             let rows = TILE_ROWS.min(count - m0);
@@ -158,7 +160,11 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
             // multiples of one and so is `n`.
             unsafe {
                 let next = after(record, context, lane, n0 + cols);
-                weights.dots((record, context, run), (m0, rows), (n0, cols), (tile, next));
+                let out = match plain {
+                    true => (context.row(record, Y, m0).cast::<f32>().add(n0), record.strides[Y] as usize / 4),
+                    false => (tile, cols),
+                };
+                weights.dots((record, context, run), (m0, rows), (n0, cols), out, next);
                 for row in 0..rows {
                     let dots = tile.add(row * cols);
                     let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n0));
@@ -169,7 +175,9 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
                         write_part(s, record, context, (Y, m0 + row), (p.n as usize, n0, cols), dots);
                     } else {
                         let y = context.row(record, Y, m0 + row).cast::<f32>().add(n0);
-                        finish(s, p, dots, bias, residual, y, cols);
+                        if !plain {
+                            finish(s, p, dots, bias, residual, y, cols);
+                        }
                         if !record.args[MAXIMA].is_none() {
                             keep_maxima(s, y, (n0, cols), context.row(record, MAXIMA, m0 + row).cast());
                         }
@@ -178,6 +186,14 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
             }
         }
     }
+}
+
+/// Whether the dot products are the results.
+fn is_plain(record: &Record) -> bool {
+    use slots::matmul::{BIAS, RESIDUAL};
+    let p = record.params::<MatMulParams>();
+    let as_it_is = p.activation == Activation::None as u32 && p.scale == 1.0 && p.soft_cap == 0.0;
+    as_it_is && record.args[BIAS].is_none() && record.args[RESIDUAL].is_none()
 }
 
 /// Keeps the maxima of columns `n0..n0 + n` of a row: of slices that the worker alone has, and goes through in order.
@@ -298,9 +314,9 @@ unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, la
             // SAFETY: as in `matmul`; both tiles fit the scratch.
             unsafe {
                 let beside = ups.data.wrapping_add(n0 * p.row_bytes as usize);
-                gates.dots((record, context, run), (m0, rows), (n0, cols), (gate_tile, beside));
+                gates.dots((record, context, run), (m0, rows), (n0, cols), (gate_tile, cols), beside);
                 let next = after(record, context, lane, n0 + cols);
-                ups.dots((record, context, run), (m0, rows), (n0, cols), (up_tile, next));
+                ups.dots((record, context, run), (m0, rows), (n0, cols), (up_tile, cols), next);
                 for row in 0..rows {
                     let (x, u) = (gate_tile.add(row * cols), up_tile.add(row * cols));
                     if converts {

@@ -166,14 +166,14 @@ impl Side {
 #[inline(always)]
 fn ask(at: *const u8, bytes: usize, ahead: usize) {
     for line in (0..bytes).step_by(64) {
-        prefetch(at.wrapping_add(ahead + line));
+        prefetch(at.wrapping_add(ahead).wrapping_add(line));
     }
 }
 
 /// Where blocks of 32 weight rows lie that are multiplied together: those of the first and of the last 16.
 struct Pair {
     p: [*const u8; 2],
-    /// From one such pair of rows to the next.
+    /// Bytes to the pair that comes next: in the tile, or in what is multiplied after it.
     ahead: usize,
 }
 
@@ -187,7 +187,10 @@ impl Pair {
         let group = ROWS * d.w_stride;
         let second = if n + ROWS < d.cols { group } else { 0 };
         // SAFETY: rows of the tile.
-        unsafe { Self { p: [d.w.add(n * d.w_stride), d.w.add(n * d.w_stride + second)], ahead: 2 * group } }
+        let p = unsafe { [d.w.add(n * d.w_stride), d.w.add(n * d.w_stride + second)] };
+        let last = n + 2 * ROWS >= d.cols && !d.next.is_null();
+        let ahead = if last { d.next.addr().wrapping_sub(p[0].addr()) } else { 2 * group };
+        Self { p, ahead }
     }
 
     /// # Safety
