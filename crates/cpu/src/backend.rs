@@ -3,9 +3,9 @@
 use crate::block::{ALIGN, Block};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{self, LONG, matmul};
-use crate::lane::Lane;
 use crate::level::{Level, LevelError};
-use crate::memory::{Memory, MemoryError, Parts};
+use crate::memory::{Memory, MemoryError};
+use crate::parts::{self, Parts, Progress};
 use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
 use crate::simd::prefetch;
@@ -18,7 +18,7 @@ use akunu_plan::program::{Arg, Op, Program, Weight};
 use akunu_plan::record::{Record, Region, encode_params, flags, packed_flag};
 use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
 use bytemuck::Zeroable;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// How to set the backend up; `None` is the machine's own answer.
@@ -72,7 +72,8 @@ pub struct Cpu {
     pool: Pool,
     level: Level,
     in_place: bool,
-    /// `SCRATCH_BYTES` per worker.
+    progress: Progress,
+    /// `SCRATCH_BYTES` for every worker, and for the one that helps it.
     scratch: Block,
 }
 
@@ -83,8 +84,9 @@ impl Cpu {
             None => Level::from_environment()?,
         };
         let pool = Pool::new(options.threads.unwrap_or_else(Pool::default_threads))?;
-        let scratch = Block::zeroed("scratch", pool.workers() * SCRATCH_BYTES)?;
-        Ok(Self { pool, level, in_place: options.in_place, scratch })
+        let scratch = Block::zeroed("scratch", pool.workers() * parts::LANES * SCRATCH_BYTES)?;
+        let progress = Progress::new(pool.workers(), pool.spins());
+        Ok(Self { pool, level, in_place: options.in_place, progress, scratch })
     }
 
     pub fn level(&self) -> Level {
@@ -159,26 +161,33 @@ impl Cpu {
         Ok(())
     }
 
-    /// Runs the program as [`Self::replay`], each worker with some of the rows and all by itself: they wait for nobody.
+    /// Runs the program as [`Self::replay`], each worker with some of the rows by itself, until it helps others with theirs.
     fn replay_parts(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) {
         let kernels = kernels::table();
         let header = memory.step_vars().header();
         let parts = Parts { count: self.threads(), rows: header.rows as usize, arena: ready.bound.arena_bytes };
         memory.set_parts(parts);
-        let emitted = AtomicU32::new(header.emitted_steps);
         let whole = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
-        self.pool.run_phases(1, &|_, lane| {
-            let mut header = header;
-            // SAFETY: `may_part` has seen that rows have outputs and texts of their own, and that the arena has room; every lane
-            // runs once, in the scratch of one worker.
-            let context = unsafe { whole.part(parts, lane.index, &raw mut header) };
-            for record in (0..steps).flat_map(|_| &ready.bound.records) {
-                // SAFETY: as in `replay`; a part is this lane's alone, one record after the other.
-                unsafe { (kernels[record.kernel as usize].run)(record, &context, Lane::ALONE) }
-            }
-            emitted.store(header.emitted_steps, Ordering::Relaxed);
+        let mut headers = [header; MOST_PARTS];
+        let contexts: [Option<Context<'_>>; MOST_PARTS] = std::array::from_fn(|index| {
+            // SAFETY: `may_part` has seen that rows have outputs and texts of their own, and that the arena has room; there is
+            // scratch for every lane of every part.
+            (index < parts.count).then(|| unsafe { whole.part(parts, index, &raw mut headers[index]) })
         });
-        memory.step_vars().header_mut().emitted_steps = emitted.into_inner();
+        let phases = &ready.phases[..];
+        self.progress.begin();
+        let progress = &self.progress;
+        self.pool.run(&|worker, _| {
+            progress.work(worker.index, steps * phases.len(), &|part, phase, lane| {
+                let Some(context) = &contexts[part] else { return };
+                for record in &ready.bound.records[phases[phase % phases.len()].clone()] {
+                    // SAFETY: as in `replay`; the lanes of a part meet after every phase.
+                    unsafe { (kernels[record.kernel as usize].run)(record, context, lane) }
+                }
+            });
+        });
+        drop(contexts);
+        memory.step_vars().header_mut().emitted_steps = headers[0].emitted_steps;
     }
 
     /// Runs one record of the program, to look at its result.
@@ -308,12 +317,15 @@ fn geometry(op: &Op) -> (u32, u32) {
 /// Rows from which on a worker may take them through the whole program by itself: with fewer, products take longer a row.
 pub const PART_ROWS: usize = 16;
 
+/// Workers that a step is divided among, at most.
+const MOST_PARTS: usize = 4;
+
 /// Whether each worker may take some rows of a step by itself: they are of different texts, and come out as they do together, to the
 /// bit.
 fn may_part(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) -> bool {
     let arena = ready.bound.arena_bytes;
     let room = arena.is_multiple_of(ALIGN) && memory.bytes(Region::ARENA).len() / workers >= arena;
-    let allowed = memory.most_parts() == workers && workers > 1 && room && ready.rows_apart;
+    let allowed = memory.most_parts() == workers && (2..=MOST_PARTS).contains(&workers) && room && ready.rows_apart;
     let vars = memory.step_vars();
     let header = vars.header();
     // What sees more is split among the workers.

@@ -3,7 +3,8 @@
 use crate::block::ALIGN;
 use crate::kernels::KernelRow;
 use crate::lane::{self, Lane, Split};
-use crate::memory::{KvPool, Memory, Parts};
+use crate::memory::{KvPool, Memory};
+use crate::parts::{self, Parts};
 use crate::pool::Barrier;
 use crate::ready::Ready;
 use akunu_plan::op::{KvParams, OpKind, Per};
@@ -55,8 +56,9 @@ pub struct Context<'a> {
     emitted: *mut u32,
     rows: usize,
     outputs: usize,
-    /// Outputs of the whole step, of which these may be a part.
+    /// Outputs of the whole step, and whether these are a part of it.
     abreast: usize,
+    is_part: bool,
     scratch: *mut u8,
     /// Where the workers meet.
     barrier: Arc<Barrier>,
@@ -97,6 +99,7 @@ impl<'a> Context<'a> {
             rows: header.rows as usize,
             outputs: header.outputs as usize,
             abreast: header.outputs as usize,
+            is_part: false,
             scratch,
             barrier,
             records: &ready.bound.records,
@@ -110,7 +113,7 @@ impl<'a> Context<'a> {
     ///
     /// # Safety
     /// Every row has its output, in order, and none looks at another. The arena has room for the activations of all parts, there
-    /// are as many workers, and `header` lives as long as the context.
+    /// is scratch for [`parts::LANES`] lanes of each, and `header` lives as long as the context.
     pub(crate) unsafe fn part(&self, parts: Parts, index: usize, header: *mut StepHeader) -> Self {
         let rows = parts.rows(index);
         let mut bases = self.bases;
@@ -125,7 +128,8 @@ impl<'a> Context<'a> {
             emitted: self.emitted.wrapping_add(rows.start),
             rows: rows.len(),
             outputs: rows.len(),
-            scratch: self.scratch(index),
+            scratch: self.scratch(index * parts::LANES),
+            is_part: true,
             barrier: self.barrier.clone(),
             // Its first output is of its first row again.
             ..*self
@@ -164,7 +168,10 @@ impl<'a> Context<'a> {
         lane: Lane,
         (total, bytes): (usize, usize),
     ) -> impl Iterator<Item = Range<usize>> {
-        let split = Split::new(lane.count, total, record.grain as usize, bytes);
+        let (lanes, grain) = (lane.count, record.grain as usize);
+        // The parts of a step would count each other's.
+        let split =
+            if self.is_part { Split::even(lanes, total, grain) } else { Split::new(lanes, total, grain, bytes) };
         let parts = split.parts();
         let left = (parts > 0).then(|| self.untaken(record, lane, parts)).into_iter().flatten();
         std::iter::once(split.own(lane.index)).chain(left.map(move |i| split.part(i)))

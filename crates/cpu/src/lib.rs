@@ -10,6 +10,7 @@ pub mod kernels;
 pub mod lane;
 pub mod memory;
 mod packed;
+mod parts;
 pub mod pool;
 pub mod ready;
 

@@ -5,13 +5,12 @@
 //! the arena is as large as the largest of them asks for.
 
 use crate::block::Block;
-use crate::lane::Lane;
 use crate::packed::Packs;
+use crate::parts::Parts;
 use akunu_plan::bind::Bound;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{StepLayout, StepVars};
 use std::collections::HashMap;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -80,23 +79,6 @@ pub enum MemoryError {
 pub(crate) struct Regions {
     pub bases: [*mut u8; Region::COUNT],
     pub lens: [usize; Region::COUNT],
-}
-
-/// How the rows of a step are divided: each part has its own activations.
-#[derive(Clone, Copy)]
-pub(crate) struct Parts {
-    pub count: usize,
-    pub rows: usize,
-    /// Bytes of the arena from one part's activations to the next one's.
-    pub arena: usize,
-}
-
-impl Parts {
-    pub const WHOLE: Parts = Parts { count: 1, rows: 0, arena: 0 };
-
-    pub fn rows(&self, index: usize) -> Range<usize> {
-        Lane { index, count: self.count }.share(self.rows, 1)
-    }
 }
 
 /// The memory of one model.

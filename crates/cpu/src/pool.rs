@@ -25,7 +25,7 @@ const YIELDS: u32 = 200;
 
 /// One cache line of its own, and its neighbour, which prefetchers pair with it.
 #[repr(align(128))]
-struct Line<T>(T);
+pub(crate) struct Line<T>(pub T);
 
 /// Where the workers of one job meet.
 pub struct Barrier {
@@ -122,7 +122,7 @@ impl Phases {
 
 /// One turn of a wait: pause while `turns < spins`, afterwards let other threads run.
 #[inline]
-fn relax(turns: &mut u32, spins: u32) {
+pub(crate) fn relax(turns: &mut u32, spins: u32) {
     if *turns < spins {
         spin_loop();
     } else {
@@ -207,6 +207,11 @@ impl Pool {
 
     pub fn workers(&self) -> usize {
         self.shared.workers
+    }
+
+    /// Turns of a wait before a worker lets other threads run.
+    pub fn spins(&self) -> u32 {
+        self.shared.spins
     }
 
     /// Where the workers of the running job meet.

@@ -1,0 +1,195 @@
+//! Parts of a step: each worker takes one through all phases by itself, waits for nobody, and helps those who take longer once it is
+//! done.
+//!
+//! Cores that others use too are not equally fast. As long as nobody helps, a part costs no more than one look at a flag in every
+//! phase; from then on each of its phases has two lanes.
+
+use crate::lane::Lane;
+use crate::pool::{Line, relax};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// How the rows of a step are divided: each part has its own activations.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts {
+    pub count: usize,
+    pub rows: usize,
+    /// Bytes of the arena from one part's activations to the next one's.
+    pub arena: usize,
+}
+
+impl Parts {
+    pub const WHOLE: Parts = Parts { count: 1, rows: 0, arena: 0 };
+
+    pub fn rows(&self, index: usize) -> Range<usize> {
+        Lane { index, count: self.count }.share(self.rows, 1)
+    }
+}
+
+/// Lanes of a phase where a worker helps another.
+pub(crate) const LANES: usize = 2;
+const FIRST: Lane = Lane { index: 0, count: LANES };
+const SECOND: Lane = Lane { index: 1, count: LANES };
+
+/// A phase that no part has.
+const NONE_LEFT: usize = usize::MAX;
+
+/// How far a part is. Phases are counted from 1 here.
+#[derive(Default)]
+struct Part {
+    /// Whether a worker has begun it, and whether one helps.
+    led: AtomicBool,
+    helped: AtomicBool,
+    /// The last phase that the helper may enter, whose second lane somebody has taken, and whose second lane the helper has done.
+    open: AtomicUsize,
+    taken: AtomicUsize,
+    done: AtomicUsize,
+}
+
+/// How far the parts of a step are.
+pub(crate) struct Progress {
+    parts: Vec<Line<Part>>,
+    spins: u32,
+}
+
+impl Progress {
+    /// Of as many parts as there are workers, which wait with so many turns of a loop before they let other threads run.
+    pub fn new(workers: usize, spins: u32) -> Self {
+        Self { parts: (0..workers).map(|_| Line(Part::default())).collect(), spins }
+    }
+
+    /// While no worker is there.
+    pub fn begin(&mut self) {
+        self.parts.iter_mut().for_each(|part| part.0 = Part::default());
+    }
+
+    /// What a worker does: `job` runs a lane of a phase of a part.
+    pub fn work(&self, worker: usize, phases: usize, job: &impl Fn(usize, usize, Lane)) {
+        let order = || (worker..self.parts.len()).chain(0..worker);
+        for index in order() {
+            if !self.parts[index].0.led.swap(true, Ordering::Relaxed) {
+                self.lead(index, phases, job);
+            }
+        }
+        for index in order() {
+            let part = &self.parts[index].0;
+            if part.open.load(Ordering::Relaxed) != NONE_LEFT && !part.helped.swap(true, Ordering::Relaxed) {
+                self.help(index, job);
+            }
+        }
+    }
+
+    fn lead(&self, index: usize, phases: usize, job: &impl Fn(usize, usize, Lane)) {
+        let part = &self.parts[index].0;
+        for phase in 0..phases {
+            if !part.helped.load(Ordering::Relaxed) {
+                job(index, phase, Lane::ALONE);
+                continue;
+            }
+            let number = phase + 1;
+            // Releases what was written before to the helper, as the helper's `done` does to us.
+            part.open.store(number, Ordering::Release);
+            job(index, phase, FIRST);
+            if part.take(number) {
+                job(index, phase, SECOND);
+            } else {
+                let mut turns = 0;
+                while part.done.load(Ordering::Acquire) != number {
+                    relax(&mut turns, self.spins);
+                }
+            }
+        }
+        part.open.store(NONE_LEFT, Ordering::Release);
+    }
+
+    /// Runs second lanes until the part is done.
+    fn help(&self, index: usize, job: &impl Fn(usize, usize, Lane)) {
+        let part = &self.parts[index].0;
+        let mut seen = 0;
+        loop {
+            let mut turns = 0;
+            while part.open.load(Ordering::Acquire) == seen {
+                relax(&mut turns, self.spins);
+            }
+            seen = part.open.load(Ordering::Acquire);
+            if seen == NONE_LEFT {
+                return;
+            }
+            if part.take(seen) {
+                job(index, seen - 1, SECOND);
+                part.done.store(seen, Ordering::Release);
+            }
+        }
+    }
+}
+
+impl Part {
+    /// Whether the second lane of a phase is the caller's: nobody goes on before somebody has it, so that a helper who comes late
+    /// finds a later number.
+    fn take(&self, number: usize) -> bool {
+        let before = self.taken.load(Ordering::Relaxed);
+        let exchange = || self.taken.compare_exchange(before, number, Ordering::Relaxed, Ordering::Relaxed);
+        before < number && exchange().is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Pool;
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    /// What ran of every part, in the order in which it began: phases and lanes.
+    fn run(workers: usize, phases: usize, slow: Option<usize>) -> Vec<Vec<(usize, Lane)>> {
+        let mut pool = Pool::new(workers).unwrap();
+        let mut progress = Progress::new(workers, pool.spins());
+        let mut ran = Vec::new();
+        // A second time, to begin again from what the first has left.
+        for _ in 0..2 {
+            progress.begin();
+            let log: Vec<Mutex<Vec<(usize, Lane)>>> = (0..workers).map(|_| Mutex::default()).collect();
+            pool.run(&|worker, _| {
+                progress.work(worker.index, phases, &|part, phase, lane| {
+                    log[part].lock().unwrap().push((phase, lane));
+                    if slow == Some(part) {
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                });
+            });
+            ran = log.into_iter().map(|part| part.into_inner().unwrap()).collect();
+        }
+        ran
+    }
+
+    /// Every phase ran once, alone or in both lanes, and after the one before it.
+    fn is_whole(ran: &[(usize, Lane)], phases: usize) -> bool {
+        let mut at = ran;
+        (0..phases).all(|phase| {
+            let lanes = if at.first() == Some(&(phase, Lane::ALONE)) { 1 } else { LANES };
+            let Some((now, rest)) = at.split_at_checked(lanes) else { return false };
+            at = rest;
+            let has = |lane| now.contains(&(phase, lane));
+            lanes == 1 || has(FIRST) && has(SECOND)
+        }) && at.is_empty()
+    }
+
+    #[test]
+    fn every_phase_of_every_part_runs_once() {
+        let phases = if cfg!(miri) { 5 } else { 60 };
+        for workers in 1..5 {
+            for slow in (0..workers).map(Some).chain([None]) {
+                for (part, ran) in run(workers, phases, slow).iter().enumerate() {
+                    assert!(is_whole(ran, phases), "{workers} workers, part {part}, slow {slow:?}: {ran:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_done_helps_who_is_slow() {
+        let ran = run(2, 100, Some(1));
+        assert!(ran[0].iter().all(|(_, lane)| *lane == Lane::ALONE));
+        assert!(ran[1].iter().filter(|(_, lane)| *lane == SECOND).count() > 50, "{:?}", ran[1]);
+    }
+}
