@@ -89,6 +89,12 @@ impl Cpu {
         Ok(Self { pool, level, in_place: options.in_place, progress, scratch })
     }
 
+    /// Has parts of steps run as where a worker helps another in every phase: for tests.
+    #[doc(hidden)]
+    pub fn halve_parts(&mut self) {
+        self.progress.halves = true;
+    }
+
     pub fn level(&self) -> Level {
         self.level
     }
@@ -168,8 +174,8 @@ impl Cpu {
         let parts = Parts { count: self.threads(), rows: header.rows as usize, arena: ready.bound.arena_bytes };
         memory.set_parts(parts);
         let whole = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
-        let mut headers = [header; MOST_PARTS];
-        let contexts: [Option<Context<'_>>; MOST_PARTS] = std::array::from_fn(|index| {
+        let mut headers = [header; parts::MOST];
+        let contexts: [Option<Context<'_>>; parts::MOST] = std::array::from_fn(|index| {
             // SAFETY: `may_part` has seen that rows have outputs and texts of their own, and that the arena has room; there is
             // scratch for every lane of every part.
             (index < parts.count).then(|| unsafe { whole.part(parts, index, &raw mut headers[index]) })
@@ -186,7 +192,6 @@ impl Cpu {
                 }
             });
         });
-        drop(contexts);
         memory.step_vars().header_mut().emitted_steps = headers[0].emitted_steps;
     }
 
@@ -317,15 +322,12 @@ fn geometry(op: &Op) -> (u32, u32) {
 /// Rows from which on a worker may take them through the whole program by itself: with fewer, products take longer a row.
 pub const PART_ROWS: usize = 16;
 
-/// Workers that a step is divided among, at most.
-const MOST_PARTS: usize = 4;
-
 /// Whether each worker may take some rows of a step by itself: they are of different texts, and come out as they do together, to the
 /// bit.
 fn may_part(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) -> bool {
     let arena = ready.bound.arena_bytes;
     let room = arena.is_multiple_of(ALIGN) && memory.bytes(Region::ARENA).len() / workers >= arena;
-    let allowed = memory.most_parts() == workers && (2..=MOST_PARTS).contains(&workers) && room && ready.rows_apart;
+    let allowed = memory.most_parts() == workers && (2..=parts::MOST).contains(&workers) && room && ready.rows_apart;
     let vars = memory.step_vars();
     let header = vars.header();
     // What sees more is split among the workers.

@@ -24,8 +24,8 @@ pub const SCRATCH_BYTES: usize = 2 << 20;
 pub(crate) struct Beside {
     /// The product that follows it, in this step or the next one; itself where there is none.
     following: usize,
-    /// How often lanes have asked for a part of it.
-    asked: AtomicU64,
+    /// How often lanes have asked for a piece of it, by part of the step.
+    asked: [AtomicU64; parts::MOST],
 }
 
 impl Beside {
@@ -33,7 +33,7 @@ impl Beside {
         let is_product = |i: &usize| matches!(records[*i].kind(), Some(OpKind::MatMul | OpKind::MatMulGated));
         let n = records.len();
         let following = |i| (i + 1..n).chain(0..i).find(is_product).unwrap_or(i);
-        (0..n).map(|i| Self { following: following(i), asked: AtomicU64::new(0) }).collect()
+        (0..n).map(|i| Self { following: following(i), asked: Default::default() }).collect()
     }
 }
 
@@ -56,9 +56,9 @@ pub struct Context<'a> {
     emitted: *mut u32,
     rows: usize,
     outputs: usize,
-    /// Outputs of the whole step, and whether these are a part of it.
+    /// Outputs of the whole step, and which part of it these are.
     abreast: usize,
-    is_part: bool,
+    part: Option<usize>,
     scratch: *mut u8,
     /// Where the workers meet.
     barrier: Arc<Barrier>,
@@ -69,7 +69,7 @@ pub struct Context<'a> {
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
 // is separated by barriers, which the records carry where operands overlap; step variables are
 // written by lane 0 of `Advance` alone, which has a barrier before and after it. Parts of a step have rows and headers of
-// their own.
+// their own, and `parts::Progress` keeps the phases of each apart.
 unsafe impl Sync for Context<'_> {}
 
 impl<'a> Context<'a> {
@@ -81,7 +81,7 @@ impl<'a> Context<'a> {
         ready: &'a Ready,
         barrier: Arc<Barrier>,
     ) -> Self {
-        ready.beside.iter().for_each(|beside| beside.asked.store(0, Ordering::Relaxed));
+        ready.beside.iter().flat_map(|beside| &beside.asked).for_each(|asked| asked.store(0, Ordering::Relaxed));
         let header = memory.step_vars().header();
         let layout = memory.step_layout();
         let steps = memory.steps().as_mut_ptr().cast::<u8>();
@@ -99,7 +99,7 @@ impl<'a> Context<'a> {
             rows: header.rows as usize,
             outputs: header.outputs as usize,
             abreast: header.outputs as usize,
-            is_part: false,
+            part: None,
             scratch,
             barrier,
             records: &ready.bound.records,
@@ -129,7 +129,7 @@ impl<'a> Context<'a> {
             rows: rows.len(),
             outputs: rows.len(),
             scratch: self.scratch(index * parts::LANES),
-            is_part: true,
+            part: Some(index),
             barrier: self.barrier.clone(),
             // Its first output is of its first row again.
             ..*self
@@ -146,7 +146,8 @@ impl<'a> Context<'a> {
     /// once in a step; there are as many in every step of a submission.
     #[inline]
     pub fn untaken(&self, record: &Record, lane: Lane, parts: usize) -> impl Iterator<Item = usize> {
-        lane::untaken(&self.beside[self.index(record)].asked, lane.count, parts)
+        let asked = &self.beside[self.index(record)].asked[self.part.unwrap_or(0)];
+        lane::untaken(asked, lane.count, parts)
     }
 
     #[inline]
@@ -168,18 +169,17 @@ impl<'a> Context<'a> {
         lane: Lane,
         (total, bytes): (usize, usize),
     ) -> impl Iterator<Item = Range<usize>> {
-        let (lanes, grain) = (lane.count, record.grain as usize);
-        // The parts of a step would count each other's.
-        let split =
-            if self.is_part { Split::even(lanes, total, grain) } else { Split::new(lanes, total, grain, bytes) };
+        let split = Split::new(lane.count, total, record.grain as usize, bytes);
         let parts = split.parts();
         let left = (parts > 0).then(|| self.untaken(record, lane, parts)).into_iter().flatten();
         std::iter::once(split.own(lane.index)).chain(left.map(move |i| split.part(i)))
     }
 
-    /// Waits for all lanes of a record, inside of it: all of them must come here equally often.
+    /// Waits for all lanes of a record, inside of it: all of them must come here equally often. Lanes of a part of a step may not:
+    /// one worker may have both.
     #[inline]
     pub fn meet(&self, lane: Lane) {
+        debug_assert!(self.part.is_none());
         if lane.count > 1 {
             self.barrier.wait();
         }

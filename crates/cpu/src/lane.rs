@@ -63,11 +63,6 @@ impl Split {
         Self { lanes, total, grain, part, per_share }
     }
 
-    /// Shares of which nothing is left to whoever comes first.
-    pub fn even(lanes: usize, total: usize, grain: usize) -> Self {
-        Self { lanes, total, grain: grain.max(1), part: 0, per_share: 0 }
-    }
-
     fn share(&self, lane: usize) -> Range<usize> {
         Lane { index: lane, count: self.lanes }.share(self.total, self.grain)
     }

@@ -18,4 +18,5 @@ pub use akunu_dots::{level, simd};
 pub use backend::{Cpu, Error, Options, PART_ROWS, ReplayError};
 pub use level::{Level, LevelError};
 pub use memory::{KvPool, Memory, MemoryError, MemoryPlan, WeightFile};
+pub use parts::MOST as MOST_PARTS;
 pub use ready::{Ready, Unready};

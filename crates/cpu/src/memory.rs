@@ -54,7 +54,7 @@ pub struct MemoryPlan<'a> {
     /// Bytes of activations, where more are wanted than the largest program asks for.
     pub arena: usize,
     /// Parts that the rows of a step may be divided into, each of which has activations of its own: 1, or as many as there are
-    /// workers. It is divided where the arena has room for all.
+    /// workers, up to [`crate::MOST_PARTS`]. It is divided where the arena has room for all.
     pub parts: usize,
 }
 

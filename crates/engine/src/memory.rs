@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::engine::BATCH;
-use akunu_cpu::PART_ROWS;
+use akunu_cpu::{MOST_PARTS, PART_ROWS};
 use akunu_formats::ModelFile;
 use akunu_plan::program::KvGroup;
 use akunu_plan::{KV_BLOCK, Program};
@@ -56,7 +56,8 @@ impl Footprint {
         let constants = programs.first().map_or(0, |p| p.constants.len() * 4);
         let groups = programs.first().map_or(&[][..], |p| &p.kv_groups);
         let weights = file.tensors().iter().map(bytes).sum();
-        let parts = if weights <= SMALL && threads * PART_ROWS <= BATCH { threads } else { 1 };
+        let divides = weights <= SMALL && threads <= MOST_PARTS && threads * PART_ROWS <= BATCH;
+        let parts = if divides { threads } else { 1 };
         // Only batches of rows that decode are divided.
         let most = |p: &&Program| if p.max_rows <= BATCH { p.arena_bytes * parts } else { p.arena_bytes };
         let arena = programs.iter().map(most).max().unwrap_or(0);

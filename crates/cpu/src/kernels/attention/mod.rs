@@ -157,6 +157,9 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
     }
 }
 
+/// Rows of every worker from which on they are shared by rows.
+const ROWS_EACH: usize = 8;
+
 /// Goes through the units of some rows: all of them where a row is long, else those that are this worker's.
 ///
 /// # Safety
@@ -185,9 +188,13 @@ unsafe fn units<S: Simd, K: Keys>(
     // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`).
     let mut tile = unsafe { Tile::new(context.scratch(lane.index), p.head_dim as usize) };
     let plain = |row: usize| row::is_plain(p, context.row_vars(row));
-    if K::DIRECT && whole && texts == all.len() && group <= TILE && all.clone().all(plain) {
+    // KV heads that do not divide stay together where there are enough rows.
+    let by_rows = !any_long && all.len() >= ROWS_EACH * lane.count;
+    if K::DIRECT && (whole || by_rows) && texts == all.len() && group <= TILE && all.clone().all(plain) {
+        let mine = if whole { 0..all.len() } else { lane.share(all.len(), 1) };
+        let rows = all.start + mine.start..all.start + mine.end;
         // SAFETY: the caller's promise.
-        return unsafe { row::attend_rows::<S, K>(s, record, context, &mut tile, all, kv_heads) };
+        return unsafe { row::attend_rows::<S, K>(s, record, context, &mut tile, rows, kv_heads) };
     }
     let (first, step) = if any_long || whole { (0, 1) } else { (lane.index, lane.count) };
     let mut ahead = Ahead::NONE;

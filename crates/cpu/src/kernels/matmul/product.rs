@@ -165,6 +165,9 @@ unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: La
                     false => (tile, cols),
                 };
                 weights.dots((record, context, run), (m0, rows), (n0, cols), out, next);
+                if plain && record.args[MAXIMA].is_none() {
+                    continue;
+                }
                 for row in 0..rows {
                     let dots = tile.add(row * cols);
                     let bias = (!record.args[BIAS].is_none()).then(|| bias.add(n0));
