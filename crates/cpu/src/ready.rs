@@ -27,7 +27,7 @@ pub struct Ready {
     pub(crate) whole_texts: bool,
     /// Some kernel may round, and does not know of branches.
     pub(crate) rounds: bool,
-    /// No row looks at another one's activations, and no kernel gives parts of its work to whoever comes first.
+    /// No row looks at another one's activations, and no kernel is one for prompts.
     pub(crate) rows_apart: bool,
     /// Records between barriers.
     pub(crate) phases: Vec<Range<usize>>,
