@@ -30,6 +30,10 @@ const PIECE: usize = 6 << 20;
 /// How long to look for the best pass.
 const PATIENCE: Duration = Duration::from_millis(700);
 
+/// The results of a tile, aligned as rows of activations are.
+#[repr(align(64))]
+struct Results([f32; TILE]);
+
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     let weights = noise(MEMORY + 4096);
@@ -84,16 +88,16 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
         let cols = COLS.min(TILE / rows);
         let total = bytes / row_bytes / cols * cols;
         bandwidth(threads, total * row_bytes, cols * row_bytes, |from, to| {
-            let mut out = [0.0; TILE];
+            let mut out = Results([0.0; TILE]);
             for n in (from / row_bytes..to / row_bytes).step_by(cols) {
-                tile(rows, (n, cols), total, &mut out);
+                tile(rows, (n, cols), total, &mut out.0);
             }
         })
     });
     let cached = ROWS.map(|rows| {
         let cols = CACHED.min(TILE / rows);
-        let mut out = [0.0; TILE];
-        let time = best(|| (0..CACHED).step_by(cols).for_each(|n| tile(rows, (n, cols), CACHED, &mut out)));
+        let mut out = Results([0.0; TILE]);
+        let time = best(|| (0..CACHED).step_by(cols).for_each(|n| tile(rows, (n, cols), CACHED, &mut out.0)));
         2.0 * (rows * CACHED * K) as f64 / time / 1e9
     });
     print(name, runs.into_iter().chain(cached).map(figure));
