@@ -38,6 +38,8 @@ const PACKED_SHAPES: &[(usize, usize, [usize; 2])] = &[
     (70, 16, [1, 3]),
     (16, 32, [2, 5]),
     (41, 48, [1, 19]),
+    (16, 64, [1, 8]),
+    (32, 48, [3, 18]),
     // Places far apart, and more or longer rows than packed kernels take in one walk.
     (1, 304, [2, 9]),
     (70, 16, [17, 130]),
@@ -280,7 +282,7 @@ impl Problem {
             w_biases: biases.bytes()[n.start * self.strides[1]..].as_ptr(),
             w_stride: self.strides[0],
             w_side_stride: self.strides[1],
-            next: std::ptr::null(),
+            next: std::ptr::without_provenance(0x7777_7777_7777),
             x: self.x.bytes()[m.start * self.x_stride..].as_ptr(),
             x_stride: self.x_stride,
             rows,
