@@ -246,6 +246,46 @@ fn quantization_is_the_definition_to_the_bit() {
 }
 
 #[test]
+fn blocks_are_quantized_alike_however_many_there_are() {
+    fn check<S: Simd>(level: &str, s: S) {
+        let mut state = 11u32;
+        for n in 0..=19 {
+            let mut x = vec![0.0f32; 32 * n];
+            for v in &mut x {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                *v = (state >> 8) as f32 / (1 << 23) as f32 - 1.0;
+            }
+            for (block, x) in x.chunks_mut(32).enumerate() {
+                let factor = [1.0, 254.0, 1e-38, 1e30, 0.0, 3.0, -1e-3][block % 7];
+                x.iter_mut().for_each(|v| *v *= factor);
+                match block % 9 {
+                    5 => x[block % 32] = f32::NAN,
+                    7 => x[block % 32] = f32::NEG_INFINITY,
+                    8 => x[block % 32] = f32::INFINITY,
+                    _ => {}
+                }
+            }
+            let (mut q, mut scales, mut sums) = (vec![99i8; 32 * n], vec![9.0f32; n], vec![9.0f32; 2 * n]);
+            let to = Blocks { q: q.as_mut_ptr(), scales: scales.as_mut_ptr(), sums: sums.as_mut_ptr() };
+            // SAFETY: `n` blocks of each.
+            unsafe { s.quantize(x.as_ptr(), to, n) }
+            for block in 0..n {
+                let mut want = [0i8; 32];
+                let x: &[f32; 32] = x[32 * block..][..32].try_into().unwrap();
+                let scale = akunu_dtype::q8::quantize_block(x, &mut want);
+                assert_eq!(scales[block].to_bits(), scale.to_bits(), "{level}: block {block} of {n}");
+                assert_eq!(q[32 * block..][..32], want, "{level}: block {block} of {n}: {x:?}");
+                for (half, want) in want.chunks(16).enumerate() {
+                    let sum = scale * want.iter().map(|&q| i32::from(q)).sum::<i32>() as f32;
+                    assert_eq!(sums[2 * block + half].to_bits(), sum.to_bits(), "{level}: block {block} of {n}");
+                }
+            }
+        }
+    }
+    every_level!(check);
+}
+
+#[test]
 fn even_and_odd_lanes_come_apart() {
     fn check<S: Simd>(level: &str, s: S) {
         let x: Vec<f32> = (0..2 * S::LANES).map(|i| i as f32).collect();

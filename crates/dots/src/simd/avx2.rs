@@ -153,10 +153,10 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn power_of_two(self, n: V) -> V {
+    fn times_power_of_two(self, a: V, n: V) -> V {
         has!({
             let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+            _mm256_mul_ps(a, _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent)))
         })
     }
 

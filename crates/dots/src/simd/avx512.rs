@@ -1,7 +1,7 @@
 //! Sixteen lanes with AVX-512 F, BW, VL and DQ.
 
 use super::avx2::group_sums;
-use super::{ALMOST_HALF, GroupSums, Simd};
+use super::{ALMOST_HALF, Blocks, GroupSums, Simd, quantize_each};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -38,6 +38,73 @@ impl Avx512 {
             );
             _mm512_maskz_cvttps_epi32(number, _mm512_add_ps(v, _mm512_castsi512_ps(half)))
         })
+    }
+
+    /// Eight blocks: what [`Simd::quantize`] does to each, with all peaks, scales and sums in one register.
+    ///
+    /// # Safety
+    /// As [`Simd::quantize`].
+    #[inline(always)]
+    unsafe fn quantize8(self, x: *const f32, to: Blocks) {
+        // SAFETY: AVX-512 is there, see `has`; the caller promises eight blocks.
+        unsafe {
+            // Halves, quarters and lanes of registers are put together, until one has all peaks: that of block `i` in lane
+            // `4 * i`, and that of block `i + 4` after it.
+            let mut peaks = [self.splat(0.0); 8];
+            for (i, peaks) in peaks.iter_mut().enumerate() {
+                *peaks = self.peaks32(x.add(32 * i));
+            }
+            for i in 0..4 {
+                let (a, b) = (peaks[2 * i], peaks[2 * i + 1]);
+                peaks[i] = self.max(_mm512_shuffle_f32x4::<0x44>(a, b), _mm512_shuffle_f32x4::<0xee>(a, b));
+            }
+            for i in 0..2 {
+                let (a, b) = (peaks[2 * i], peaks[2 * i + 1]);
+                peaks[i] = self.max(_mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b));
+            }
+            let pairs = self.max(_mm512_unpacklo_ps(peaks[0], peaks[1]), _mm512_unpackhi_ps(peaks[0], peaks[1]));
+            let all = self.max(pairs, _mm512_permute_ps::<0x4e>(pairs));
+            let places = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 0, 4, 8, 12, 1, 5, 9, 13);
+            let scales = self.div(_mm512_permutexvar_ps(places, all), self.splat(127.0));
+            let some = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(scales, self.splat(0.0));
+            let mut inverse = [0.0; 16];
+            self.store(inverse.as_mut_ptr(), _mm512_maskz_div_ps(some, self.splat(1.0), scales));
+            _mm256_storeu_ps(to.scales, _mm512_castps512_ps256(scales));
+            // Of four registers that are packed, a quarter has four values of each.
+            let by_register = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+            let mut sums = [_mm512_setzero_si512(); 4];
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let mut v = [_mm512_setzero_si512(); 4];
+                for (j, v) in v.iter_mut().enumerate() {
+                    let x = self.load(x.add(64 * i + 16 * j));
+                    *v = self.rounded(self.mul(x, self.splat(inverse[2 * i + j / 2])));
+                }
+                // Minus infinity became the smallest integer, which saturates to -128.
+                let v = _mm512_packs_epi16(_mm512_packs_epi32(v[0], v[1]), _mm512_packs_epi32(v[2], v[3]));
+                _mm512_storeu_si512(to.q.add(64 * i).cast(), _mm512_permutexvar_epi32(by_register, v));
+                *sums = _mm512_madd_epi16(_mm512_maddubs_epi16(_mm512_set1_epi8(1), v), _mm512_set1_epi16(1));
+            }
+            for n in [2, 1] {
+                for i in 0..n {
+                    let (a, b) = (sums[2 * i], sums[2 * i + 1]);
+                    sums[i] = _mm512_add_epi32(_mm512_shuffle_i32x4::<0x88>(a, b), _mm512_shuffle_i32x4::<0xdd>(a, b));
+                }
+            }
+            let twice = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+            self.store(to.sums, self.mul(_mm512_permutexvar_ps(twice, scales), _mm512_cvtepi32_ps(sums[0])));
+        }
+    }
+
+    /// Magnitudes of 32 values, of each two the larger, NaN aside.
+    ///
+    /// # Safety
+    /// 32 values are readable at `x`.
+    #[inline(always)]
+    unsafe fn peaks32(self, x: *const f32) -> V {
+        // SAFETY: the caller's promise.
+        let (a, b) = unsafe { (self.load(x), self.load(x.add(16))) };
+        // NaN as the first operand leaves the second, so the peak never is.
+        self.max(self.abs(a), self.max(self.abs(b), self.splat(0.0)))
     }
 
     #[inline(always)]
@@ -135,11 +202,8 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn power_of_two(self, n: V) -> V {
-        has!({
-            let exponent = _mm512_add_epi32(_mm512_cvtps_epi32(n), _mm512_set1_epi32(127));
-            _mm512_castsi512_ps(_mm512_slli_epi32::<23>(exponent))
-        })
+    fn times_power_of_two(self, a: V, n: V) -> V {
+        has!(_mm512_scalef_ps(a, n))
     }
 
     #[inline(always)]
@@ -242,10 +306,8 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn peak32(self, x: *const f32) -> f32 {
         // SAFETY: the caller promises 32 readable values.
-        let (a, b) = unsafe { (self.load(x), self.load(x.add(16))) };
-        let zero = self.splat(0.0);
-        // NaN as the first operand leaves the second, so the peak never is.
-        has!(_mm512_reduce_max_ps(self.max(self.abs(a), self.max(self.abs(b), zero))))
+        let peaks = unsafe { self.peaks32(x) };
+        has!(_mm512_reduce_max_ps(peaks))
     }
 
     #[inline(always)]
@@ -261,6 +323,18 @@ impl Simd for Avx512 {
             let packed = _mm256_set_m128i(_mm512_cvtsepi32_epi8(b), _mm512_cvtsepi32_epi8(a));
             _mm256_storeu_si256(q.cast(), packed);
             group_sums(packed)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn quantize(self, x: *const f32, to: Blocks, n: usize) {
+        let eights = n / 8 * 8;
+        // SAFETY: the caller's promise.
+        unsafe {
+            for block in (0..eights).step_by(8) {
+                self.quantize8(x.add(32 * block), to.skip(block));
+            }
+            quantize_each(self, x.add(32 * eights), to.skip(eights), n - eights);
         }
     }
 

@@ -92,8 +92,8 @@ impl Simd for Generic {
     }
 
     #[inline(always)]
-    fn power_of_two(self, n: V) -> V {
-        each(|i| f32::from_bits((n[i] as i32).wrapping_add(127).cast_unsigned() << 23))
+    fn times_power_of_two(self, a: V, n: V) -> V {
+        each(|i| a[i] * f32::from_bits((n[i] as i32).wrapping_add(127).cast_unsigned() << 23))
     }
 
     #[inline(always)]

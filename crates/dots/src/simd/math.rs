@@ -22,7 +22,7 @@ pub fn exp<S: Simd>(s: S, x: S::V) -> S::V {
     p = s.fma(p, r, s.splat(0.5));
     p = s.fma(p, r, s.splat(1.0));
     p = s.fma(p, r, s.splat(1.0));
-    s.mul(p, s.power_of_two(n))
+    s.times_power_of_two(p, n)
 }
 
 /// `2^x` of numbers whose powers f32 has.
@@ -37,7 +37,7 @@ fn exp2<S: Simd>(s: S, x: S::V) -> S::V {
     for coefficient in C[..6].iter().rev() {
         p = s.fma(p, r, s.splat(*coefficient));
     }
-    s.mul(p, s.power_of_two(n))
+    s.times_power_of_two(p, n)
 }
 
 /// `1 / (1 + e^-x)`

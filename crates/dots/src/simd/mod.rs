@@ -29,6 +29,27 @@ pub struct GroupSums {
     pub high: i32,
 }
 
+/// Where blocks of 32 values are quantized to, as `akunu_dtype::q8` has them: the integers, a scale for each block, and two
+/// sums.
+#[derive(Clone, Copy)]
+pub struct Blocks {
+    pub q: *mut i8,
+    pub scales: *mut f32,
+    pub sums: *mut f32,
+}
+
+impl Blocks {
+    /// Those from the `n`th on.
+    #[inline(always)]
+    pub fn skip(self, n: usize) -> Self {
+        Self {
+            q: self.q.wrapping_add(32 * n),
+            scales: self.scales.wrapping_add(n),
+            sums: self.sums.wrapping_add(2 * n),
+        }
+    }
+}
+
 /// Asks for a cache line before it is needed; any address will do.
 #[inline(always)]
 pub fn prefetch(at: *const u8) {
@@ -91,8 +112,8 @@ pub trait Simd: Copy {
     fn unzip(self, a: Self::V, b: Self::V) -> [Self::V; 2];
     /// To the nearest integer, ties to even, for magnitudes below 2^22.
     fn round(self, a: Self::V) -> Self::V;
-    /// `2^n` for lanes that hold whole numbers in -126..=127.
-    fn power_of_two(self, n: Self::V) -> Self::V;
+    /// `a * 2^n` for lanes of `n` that hold whole numbers in -126..=127.
+    fn times_power_of_two(self, a: Self::V, n: Self::V) -> Self::V;
     /// Sum of the lanes.
     fn sum(self, a: Self::V) -> f32;
     /// Largest lane, NaN aside.
@@ -167,6 +188,14 @@ pub trait Simd: Copy {
     /// # Safety
     /// 32 values are readable at `x` and 32 bytes writable at `q`.
     unsafe fn quantize32(self, x: *const f32, inverse: f32, q: *mut i8) -> GroupSums;
+    /// Quantizes `n` blocks.
+    /// # Safety
+    /// `32 * n` values are readable at `x`, and there is room for so many blocks.
+    #[inline(always)]
+    unsafe fn quantize(self, x: *const f32, to: Blocks, n: usize) {
+        // SAFETY: the same contract.
+        unsafe { quantize_each(self, x, to, n) }
+    }
     /// 32 values to bf16, ties to even.
     /// # Safety
     /// Both have room for 32 values.
@@ -174,6 +203,26 @@ pub trait Simd: Copy {
         for i in 0..32 {
             // SAFETY: the caller's promise.
             unsafe { *to.add(i) = (akunu_dtype::tiles::round(*x.add(i)).to_bits() >> 16) as u16 };
+        }
+    }
+}
+
+/// Quantizes `n` blocks, one after the other.
+///
+/// # Safety
+/// As [`Simd::quantize`].
+#[inline(always)]
+unsafe fn quantize_each<S: Simd>(s: S, x: *const f32, to: Blocks, n: usize) {
+    for block in 0..n {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (x, to) = (x.add(32 * block), to.skip(block));
+            let scale = s.peak32(x) / 127.0;
+            let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+            let integers = s.quantize32(x, inverse, to.q);
+            *to.scales = scale;
+            *to.sums = scale * integers.low as f32;
+            *to.sums.add(1) = scale * integers.high as f32;
         }
     }
 }

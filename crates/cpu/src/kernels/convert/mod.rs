@@ -4,7 +4,7 @@
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
-use crate::simd::Simd;
+use crate::simd::{Blocks, Simd};
 use akunu_dtype::{q8, tiles};
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
@@ -90,19 +90,11 @@ unsafe fn round_part<S: Simd>(s: S, x: *const f32, y: *mut u8, row: usize, (dim,
 /// `x` has `n` values, `y` is a row of `dim`; `from` and `n` are multiples of the block and inside.
 #[inline(always)]
 unsafe fn quantize_part<S: Simd>(s: S, x: *const f32, y: *mut u8, dim: usize, from: usize, n: usize) {
-    let q = y.wrapping_add(from).cast::<i8>();
-    let scales = y.wrapping_add(q8::scales_offset(dim)).cast::<f32>().wrapping_add(from / q8::BLOCK);
-    let sums = y.wrapping_add(q8::sums_offset(dim)).cast::<f32>().wrapping_add(from / q8::GROUP);
-    for block in 0..n / q8::BLOCK {
-        let at = block * q8::BLOCK;
-        // SAFETY: block `block` of `n` values, with its one scale and two sums, lies inside the row.
-        unsafe {
-            let scale = s.peak32(x.add(at)) / 127.0;
-            let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-            let integers = s.quantize32(x.add(at), inverse, q.add(at));
-            *scales.add(block) = scale;
-            *sums.add(2 * block) = scale * integers.low as f32;
-            *sums.add(2 * block + 1) = scale * integers.high as f32;
-        }
-    }
+    let to = Blocks {
+        q: y.wrapping_add(from).cast(),
+        scales: y.wrapping_add(q8::scales_offset(dim)).cast::<f32>().wrapping_add(from / q8::BLOCK),
+        sums: y.wrapping_add(q8::sums_offset(dim)).cast::<f32>().wrapping_add(from / q8::GROUP),
+    };
+    // SAFETY: the blocks of `n` values, with their scales and sums, lie inside the row.
+    unsafe { s.quantize(x, to, n / q8::BLOCK) }
 }
