@@ -289,6 +289,7 @@ table! {
     IQ4_NL: Iq4Nl;
     Q4_K: Q4K;
     Q5_K: Q5K;
+    Q6_K: Q6K;
 }
 
 const fn row(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: DotsFn) -> DotsRow {

@@ -44,6 +44,12 @@ const PACKED_SHAPES: &[(usize, usize, [usize; 2])] = &[
     (1, 304, [2, 9]),
     (70, 16, [17, 130]),
     (17, 16, [66, 520]),
+    // Sixteen rows or some more, in pieces of four, six and eight blocks.
+    (16, 32, [3, 4]),
+    (16, 16, [2, 10]),
+    (19, 48, [1, 6]),
+    (31, 32, [3, 18]),
+    (16, 48, [5, 28]),
 ];
 
 #[test]

@@ -332,24 +332,88 @@ impl Mix {
     }
 }
 
-/// Tiles for products of bytes: 16 left rows of 32 values, and on the right 8 rows of 16 quads, which follow one another in
-/// a column.
-static BYTE_SHAPE: Shape = Shape {
-    row_bytes: [64, 64, 0, 0, 32, 0, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
-    rows: [16, 16, 0, 0, 16, 0, 8, 8, 0, 0, 0, 0, 0, 0, 0, 0],
-    ..SHAPE
-};
+/// Tiles for products of bytes: 16 left rows of `values`, and on the right rows of 16 quads, which follow one another in a
+/// column.
+const fn byte_shape(values: u8) -> Shape {
+    let (left, right) = (values as u16, values / 4);
+    Shape {
+        row_bytes: [64, 64, 0, 0, left, left, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+        rows: [16, 16, 0, 0, 16, 16, right, right, 0, 0, 0, 0, 0, 0, 0, 0],
+        ..SHAPE
+    }
+}
 
-/// The right to use tiles of bytes on this thread, until it is dropped.
+static BYTE_SHAPES: [Shape; 2] = [byte_shape(16), byte_shape(32)];
+
+/// The right to use tiles of bytes on this thread, until it is dropped: two sets of a left, a right one and their sums.
 pub struct ByteTiles(Tiles);
 
+/// Tile instructions of set `TURN`.
+macro_rules! in_turn {
+    ($first:literal, $second:literal $(, $($operands:tt)*)?) => {
+        if TURN == 0 {
+            asm!($first, $($($operands)*,)? options(nostack, preserves_flags))
+        } else {
+            asm!($second, $($($operands)*,)? options(nostack, preserves_flags))
+        }
+    };
+}
+
 impl ByteTiles {
+    /// For products over 16 or 32 values.
+    ///
     /// # Safety
     /// As [`Tiles::configure`].
     #[inline]
-    pub unsafe fn configure() -> Self {
+    pub unsafe fn configure(values: usize) -> Self {
         // SAFETY: the same contract.
-        ByteTiles(unsafe { Tiles::of(&BYTE_SHAPE) })
+        ByteTiles(unsafe { Tiles::of(&BYTE_SHAPES[usize::from(values == 32)]) })
+    }
+
+    /// Loads 16 rows of signed bytes, `stride` apart.
+    ///
+    /// # Safety
+    /// They are there.
+    #[inline(always)]
+    pub unsafe fn left<const TURN: usize>(&self, rows: *const u8, stride: usize) {
+        // SAFETY: the caller's promise; no other code uses tile registers.
+        unsafe {
+            in_turn!("tileloadd tmm4, [{x} + {s}*1]", "tileloadd tmm5, [{x} + {s}*1]", x = in(reg) rows, s = in(reg) stride)
+        }
+    }
+
+    /// Loads rows of 16 quads of signed bytes, which lie together, and sets the sums to 0.
+    ///
+    /// # Safety
+    /// They are there.
+    #[inline(always)]
+    pub unsafe fn right<const TURN: usize>(&self, quads: *const u8) {
+        // SAFETY: the caller's promise; no other code uses tile registers.
+        unsafe {
+            in_turn!("tilezero tmm0\ntileloadd tmm6, [{w} + {s}*1]", "tilezero tmm1\ntileloadd tmm7, [{w} + {s}*1]", w = in(reg) quads, s = in(reg) 64_usize);
+        }
+    }
+
+    /// Multiplies what was loaded.
+    ///
+    /// # Safety
+    /// The machine has AMX.
+    #[inline(always)]
+    pub unsafe fn multiply<const TURN: usize>(&self) {
+        // SAFETY: no other code uses tile registers.
+        unsafe { in_turn!("tdpbssd tmm0, tmm4, tmm6", "tdpbssd tmm1, tmm5, tmm7") }
+    }
+
+    /// Stores 16 rows of 16 sums.
+    ///
+    /// # Safety
+    /// There is room for them.
+    #[inline(always)]
+    pub unsafe fn store<const TURN: usize>(&self, sums: *mut i32) {
+        // SAFETY: the caller's promise; no other code uses tile registers.
+        unsafe {
+            in_turn!("tilestored [{c} + {s}*1], tmm0", "tilestored [{c} + {s}*1], tmm1", c = in(reg) sums, s = in(reg) 64_usize)
+        }
     }
 }
 

@@ -30,23 +30,22 @@ struct Scratch {
 
 const _: () = assert!(SIDE == ROWS && TILE.is_multiple_of(SIDE));
 
-/// The kernel of a format with a scale for 32 values.
+/// Of a format with a scale for 32 values.
 ///
 /// # Safety
 /// As [`super::q8_packed`]; the machine has AMX.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn q8_packed_tiles<P: Packed>(d: &Dots) {
-    const { assert!(P::WIDE) };
+pub unsafe fn many<P: Packed>(d: &Dots) {
     let most = (SIDE * LONGEST / 4 / extras_len(d).max(1)).min(TILE);
-    if d.rows < SIDE || most < SIDE {
+    if most < SIDE {
         // SAFETY: the same contract.
-        return unsafe { super::q8_packed::<P>(d) };
+        return unsafe { several::<P>(d) };
     }
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     // SAFETY: rows of the tile; the machine has AMX; room for all sums.
     unsafe {
-        let tiles = ByteTiles::configure();
+        let tiles = ByteTiles::configure(32);
         Sums::begin(&raw mut (*s).sum, d.k / 32);
         for m in (0..d.rows).step_by(most) {
             let rows = most.min(d.rows - m);
@@ -63,7 +62,7 @@ pub unsafe fn q8_packed_tiles<P: Packed>(d: &Dots) {
 /// As many rows as there is room for.
 ///
 /// # Safety
-/// As [`q8_packed_tiles`]; the extras fit.
+/// As [`many`]; the extras fit.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
     // SAFETY: rows and columns of the tile.

@@ -2,15 +2,16 @@
 //!
 //! A broadcast of four activation bytes multiplies 16 rows, eight `vpdpbusd` make a block's integer sum, and nothing is
 //! ever added across lanes. [`one`] has the sums of one activation row in registers; in [`several`] they wait in memory. Where
-//! there are tiles of bytes, they make the integer sums of 16 rows or more ([`many`]). [`plain`] is for machines without VNNI.
+//! there are tiles of bytes, they make the integer sums of 16 rows ([`pieces`]) or more ([`many`]). [`plain`] is for machines
+//! without VNNI.
 
 mod many;
 mod one;
+mod pieces;
 mod plain;
 mod several;
 mod sums;
 
-pub use many::q8_packed_tiles;
 pub use plain::q8_packed_plain;
 
 use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0};
@@ -19,6 +20,7 @@ use super::{BLOCKS, broadcast, panel};
 use crate::dots::{Dots, q8_row};
 use crate::packed::ROWS;
 use crate::simd::prefetch;
+use crate::simd::tiles::SIDE;
 use std::arch::x86_64::*;
 
 /// 32 values of 16 weight rows.
@@ -105,6 +107,24 @@ pub unsafe fn q8_packed<P: Packed>(d: &Dots) {
             0 => {}
             1 => one::one::<P>(d),
             _ => several::several::<P>(d),
+        }
+    }
+}
+
+/// The kernel of a format on a machine with tiles.
+///
+/// # Safety
+/// As [`q8_packed`]; the machine has AMX.
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn q8_packed_tiles<P: Packed>(d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe {
+        if d.rows < SIDE {
+            q8_packed::<P>(d);
+        } else if P::WIDE && (d.rows >= 2 * SIDE || !pieces::divides(d.k)) {
+            many::many::<P>(d);
+        } else {
+            pieces::pieces::<P>(d);
         }
     }
 }
