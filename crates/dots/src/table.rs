@@ -43,8 +43,7 @@ pub struct StripRow {
 }
 
 macro_rules! table {
-    ($($chained:ident $dtype:ident: $kernel:ident;)* @packed $($packed:ident: $packed_kernel:ident;)*
-    @tiles $($on_tiles:ident: $tile_kernel:ident;)*) => {
+    ($($chained:ident $dtype:ident: $kernel:ident;)* @packed $($packed:ident: $packed_kernel:ident;)*) => {
         /// Every kernel.
         pub static DOTS: &[DotsRow] = &[
             row(None, Act::F32, Level::Generic, "dots_any_f32_generic", generic::f32_any),
@@ -140,11 +139,11 @@ macro_rules! table {
             ),)*
             $(#[cfg(target_arch = "x86_64")]
             packed(
-                Some(DType::$on_tiles),
+                Some(DType::$packed),
                 Act::Q8,
                 Level::Amx,
-                concat!("dots_packed_", stringify!($on_tiles), "_q8_amx"),
-                avx512::q8_packed_tiles::<avx512::$tile_kernel>,
+                concat!("dots_packed_", stringify!($packed), "_q8_amx"),
+                avx512::q8_packed_tiles::<avx512::$packed_kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
             row(Some(DType::F32), Act::F32, Level::Neon, "dots_F32_f32_neon", neon::f32),
@@ -198,7 +197,7 @@ macro_rules! table {
 }
 
 // The formats with kernels of their own, and how the sum is chained: with a scale per 32 values
-// (wide) or per 16 (narrow); those with kernels for packed weights; and those of them whose integer sums can come from tiles.
+// (wide) or per 16 (narrow); and those with kernels for packed weights.
 table! {
     q8_wide Q4_0: Q4_0;
     q8_wide Q4_1: Q4_1;
@@ -275,14 +274,6 @@ table! {
     q8_wide MLX8_G128_BF16: Mlx8;
     q8_wide MLX8_G128_F32: Mlx8;
     @packed
-    Q4_0: Q4_0;
-    Q4_1: Q4_1;
-    Q8_0: Q8_0;
-    IQ4_NL: Iq4Nl;
-    Q4_K: Q4K;
-    Q5_K: Q5K;
-    Q6_K: Q6K;
-    @tiles
     Q4_0: Q4_0;
     Q4_1: Q4_1;
     Q8_0: Q8_0;

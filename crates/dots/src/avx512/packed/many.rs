@@ -4,10 +4,9 @@
 //! order of [`super::several`]: the results are the same to the bit.
 
 use super::super::CHAINS;
-use super::several::several;
 use super::sums::Sums;
-use super::{Block, Extra, LONGEST, Packed, Pair, Side, extras, extras_len};
-use crate::dots::{Dots, q8_row};
+use super::{Block, EXTRAS, Extra, Packed, Pair, Side, first_row, in_parts, match_block};
+use crate::dots::Dots;
 use crate::packed::ROWS;
 use crate::simd::tiles::{ByteSums, ByteTiles, SIDE};
 use std::arch::x86_64::*;
@@ -25,7 +24,7 @@ struct Scratch {
     weights: [[[u8; 64]; 8]; 2],
     /// What the tiles give in turn, of first and last 16 weight rows.
     integers: [[[[i32; 16]; SIDE]; 2]; 2],
-    extra: [Extra; SIDE * LONGEST / 4],
+    extra: [Extra; EXTRAS],
 }
 
 const _: () = assert!(SIDE == ROWS && TILE.is_multiple_of(SIDE));
@@ -36,26 +35,13 @@ const _: () = assert!(SIDE == ROWS && TILE.is_multiple_of(SIDE));
 /// As [`super::q8_packed`]; the machine has AMX.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn many<P: Packed>(d: &Dots) {
-    let most = (SIDE * LONGEST / 4 / extras_len(d).max(1)).min(TILE);
-    if most < SIDE {
-        // SAFETY: the same contract.
-        return unsafe { several::<P>(d) };
-    }
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
-    // SAFETY: rows of the tile; the machine has AMX; room for all sums.
+    // SAFETY: the same contract; room for all sums.
     unsafe {
         let tiles = ByteTiles::configure(32);
         Sums::begin(&raw mut (*s).sum, d.k / 32);
-        for m in (0..d.rows).step_by(most) {
-            let rows = most.min(d.rows - m);
-            let part = Dots { x: d.x.add(m * d.x_stride), rows, out: d.out.wrapping_add(m * d.out_stride), ..*d };
-            if rows < SIDE {
-                several::<P>(&part);
-            } else {
-                some::<P>(&part, s, &tiles);
-            }
-        }
+        in_parts::<P>(d, TILE, |part| some::<P>(part, s, &tiles));
     }
 }
 
@@ -67,42 +53,12 @@ pub unsafe fn many<P: Packed>(d: &Dots) {
 unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
     // SAFETY: rows and columns of the tile.
     unsafe {
-        let extra = (&raw mut (*s).extra).cast::<Extra>();
-        for m in 0..if P::OFFSETS { d.rows } else { 0 } {
-            extras::<P>(d, m, extra.add(m * extras_len(d)));
-        }
-        let (q, scale, _) = q8_row(d, 0);
+        let x = Side::first::<P>(d, (&raw mut (*s).extra).cast());
         for n in (0..d.cols).step_by(2 * ROWS) {
-            columns::<P>(d, s, tiles, Side { q, scale, extra }, n);
+            columns::<P>(d, s, tiles, x, n);
             for slot in 0..d.rows.next_multiple_of(SIDE) {
                 Sums::finish(&raw mut (*s).sum, slot, d, first_row(d, slot / SIDE) + slot % SIDE, n);
             }
-        }
-    }
-}
-
-/// The row that a tile begins with.
-fn first_row(d: &Dots, tile: usize) -> usize {
-    (tile * SIDE).min(d.rows - SIDE)
-}
-
-/// Block `b` of those that lie together at both places.
-///
-/// # Safety
-/// The caller has the AVX-512 level; the blocks exist, and the heads are theirs.
-#[inline(always)]
-unsafe fn blocks<P: Packed>(p: [*const u8; 2], heads: &[P::Head; 2], b: usize) -> [Block; 2] {
-    // SAFETY: the same contract.
-    unsafe {
-        match b {
-            0 => [P::block::<0>(p[0], &heads[0]), P::block::<0>(p[1], &heads[1])],
-            1 => [P::block::<1>(p[0], &heads[0]), P::block::<1>(p[1], &heads[1])],
-            2 => [P::block::<2>(p[0], &heads[0]), P::block::<2>(p[1], &heads[1])],
-            3 => [P::block::<3>(p[0], &heads[0]), P::block::<3>(p[1], &heads[1])],
-            4 => [P::block::<4>(p[0], &heads[0]), P::block::<4>(p[1], &heads[1])],
-            5 => [P::block::<5>(p[0], &heads[0]), P::block::<5>(p[1], &heads[1])],
-            6 => [P::block::<6>(p[0], &heads[0]), P::block::<6>(p[1], &heads[1])],
-            _ => [P::block::<7>(p[0], &heads[0]), P::block::<7>(p[1], &heads[1])],
         }
     }
 }
@@ -123,7 +79,10 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Si
             let heads = at.heads::<P>();
             for b in first..first + P::BLOCKS {
                 at.ask::<P>(b - first);
-                let w = blocks::<P>(at.p, &heads, b - first);
+                let w = match_block!(P, b - first, |B| [
+                    P::block::<B>(at.p[0], &heads[0]),
+                    P::block::<B>(at.p[1], &heads[1])
+                ]);
                 let right = (&raw mut (*s).weights).cast::<__m512i>();
                 for (half, w) in w.iter().enumerate() {
                     for (i, q) in w.q.iter().enumerate() {

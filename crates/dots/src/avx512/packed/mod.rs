@@ -156,6 +156,60 @@ unsafe fn extras<P: Packed>(d: &Dots, m: usize, to: *mut Extra) {
     }
 }
 
+/// Extras of activation rows that are multiplied with tiles at a time: of very long rows those are fewer.
+const EXTRAS: usize = SIDE * LONGEST / 4;
+
+/// Has `some` multiply the activation rows with tiles, at most `most` at a time; a rest of fewer than a tile goes without.
+///
+/// # Safety
+/// As [`q8_packed`]. `some` gets rows of the tile, whose extras are no more than [`EXTRAS`].
+#[inline]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn in_parts<P: Packed>(d: &Dots, most: usize, mut some: impl FnMut(&Dots)) {
+    let most = most.min(EXTRAS / extras_len(d).max(1));
+    if most < SIDE {
+        // SAFETY: the same contract.
+        return unsafe { several::several::<P>(d) };
+    }
+    for m in (0..d.rows).step_by(most) {
+        let rows = most.min(d.rows - m);
+        let (x, out) = (d.x.wrapping_add(m * d.x_stride), d.out.wrapping_add(m * d.out_stride));
+        let part = Dots { x, rows, out, ..*d };
+        match rows < SIDE {
+            // SAFETY: the same contract.
+            true => unsafe { several::several::<P>(&part) },
+            false => some(&part),
+        }
+    }
+}
+
+/// The row that a tile begins with: one of fewer than 16 new rows begins with some of the tile before it.
+fn first_row(d: &Dots, tile: usize) -> usize {
+    (tile * SIDE).min(d.rows - SIDE)
+}
+
+/// Does something with block `b` of those that lie together as a constant.
+macro_rules! match_block {
+    ($p:ty, $block:expr, |$b:ident| $do:expr) => {
+        match $block {
+            _ if <$p>::BLOCKS == 1 => match_block!(0, $b, $do),
+            0 => match_block!(0, $b, $do),
+            1 => match_block!(1, $b, $do),
+            2 => match_block!(2, $b, $do),
+            3 => match_block!(3, $b, $do),
+            4 => match_block!(4, $b, $do),
+            5 => match_block!(5, $b, $do),
+            6 => match_block!(6, $b, $do),
+            _ => match_block!(7, $b, $do),
+        }
+    };
+    ($value:literal, $b:ident, $do:expr) => {{
+        const $b: usize = $value;
+        $do
+    }};
+}
+use match_block;
+
 /// A block of an activation row.
 #[derive(Clone, Copy)]
 struct Side {
@@ -165,6 +219,23 @@ struct Side {
 }
 
 impl Side {
+    /// The first of all activation rows, whose extras are written to `extra` where offsets need them.
+    ///
+    /// # Safety
+    /// As [`q8_packed`]; the extras fit.
+    #[inline]
+    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+    unsafe fn first<P: Packed>(d: &Dots, extra: *mut Extra) -> Self {
+        // SAFETY: rows of the tile.
+        unsafe {
+            for m in 0..if P::OFFSETS { d.rows } else { 0 } {
+                extras::<P>(d, m, extra.add(m * extras_len(d)));
+            }
+            let (q, scale, _) = q8_row(d, 0);
+            Self { q, scale, extra }
+        }
+    }
+
     /// That of some rows further, or some blocks.
     ///
     /// # Safety

@@ -7,9 +7,8 @@
 //! cache with the activation rows, and so is small.
 
 use super::super::{CHAINS, joined};
-use super::several::several;
-use super::{Extra, LONGEST, Packed, Scales, Side, ask, extras, extras_len};
-use crate::dots::{Dots, q8_row};
+use super::{EXTRAS, Extra, Packed, Scales, Side, ask, first_row, in_parts, match_block};
+use crate::dots::Dots;
 use crate::packed::ROWS;
 use crate::simd::tiles::{ByteTiles, SIDE};
 use std::arch::x86_64::*;
@@ -23,9 +22,6 @@ const UNITS: usize = 8;
 /// Blocks that weights are asked for ahead of unpacking, or as many as lie together.
 const AHEAD: usize = 12;
 
-/// Extras that wait: of very long rows fewer are multiplied at a time.
-const EXTRAS: usize = SIDE * LONGEST / 4;
-
 /// What waits in memory.
 #[repr(C, align(64))]
 struct Scratch {
@@ -33,7 +29,7 @@ struct Scratch {
     weights: [[[__m512i; 8]; UNITS]; 2],
     /// What the tiles give.
     integers: [[[i32; ROWS]; SIDE]; UNITS],
-    /// Between the steps of rows of tiles: a tile of fewer than 16 new rows begins with some of the tile before it.
+    /// Between the steps, of rows of tiles.
     sums: [[__m512; CHAINS]; TILE],
     extra: [Extra; EXTRAS],
 }
@@ -41,28 +37,15 @@ struct Scratch {
 const _: () = assert!(SIDE == ROWS && TILE.is_multiple_of(SIDE));
 
 /// # Safety
-/// As [`super::q8_packed`]: 16 activation rows or more, that [`divides`]. The machine has AMX.
+/// As [`super::q8_packed`], of values that [`divides`] lets through; the machine has AMX.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn pieces<P: Packed>(d: &Dots) {
-    let most = (EXTRAS / extras_len(d).max(1)).min(TILE);
-    if most < SIDE {
-        // SAFETY: the same contract.
-        return unsafe { several::<P>(d) };
-    }
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
-    // SAFETY: rows of the tile; the machine has AMX; room for all sums.
+    // SAFETY: the same contract; room for all sums.
     unsafe {
         let tiles = ByteTiles::configure(values::<P>());
-        for m in (0..d.rows).step_by(most) {
-            let rows = most.min(d.rows - m);
-            let part = Dots { x: d.x.add(m * d.x_stride), rows, out: d.out.wrapping_add(m * d.out_stride), ..*d };
-            if rows < SIDE {
-                several::<P>(&part);
-            } else {
-                some::<P>(&part, s, &tiles);
-            }
-        }
+        in_parts::<P>(d, TILE, |part| some::<P>(part, s, &tiles));
     }
 }
 
@@ -84,12 +67,7 @@ const fn values<P: Packed>() -> usize {
 unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
     // SAFETY: rows and columns of the tile.
     unsafe {
-        let extra = (&raw mut (*s).extra).cast::<Extra>();
-        for m in 0..if P::OFFSETS { d.rows } else { 0 } {
-            extras::<P>(d, m, extra.add(m * extras_len(d)));
-        }
-        let (q, scale, _) = q8_row(d, 0);
-        let x = Side { q, scale, extra };
+        let x = Side::first::<P>(d, (&raw mut (*s).extra).cast());
         let mut piece = Piece::new::<P>(d, 0, 0, 0);
         let first = Ahead::new::<P>(d, s, piece);
         (0..UNITS).for_each(|unit| first.unpack::<P>(unit));
@@ -117,7 +95,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// The piece that begins there, if it exists. Of blocks that do not divide by eight, the first pieces are of six or four.
+    /// The piece that begins there, if it exists. Of blocks that do not divide by eight, pieces of six come first.
     #[inline(always)]
     fn new<P: Packed>(d: &Dots, index: usize, n: usize, block: usize) -> Option<Self> {
         let left = d.k / 32 - block;
@@ -171,7 +149,7 @@ unsafe fn steps<P: Packed, const U: usize>(
         let factors = Factors::<U>::new::<P>(piece.place::<P>(d), piece.block % P::BLOCKS);
         let right = (&raw const (*s).weights[piece.index % 2]).cast::<[__m512i; 8]>();
         for tile in 0..d.rows.div_ceil(SIDE) {
-            let row = (tile * SIDE).min(d.rows - SIDE);
+            let row = first_row(d, tile);
             let x = x.further(d, row, piece.block);
             let integers = (&raw mut (*s).integers).cast::<[[i32; ROWS]; SIDE]>();
             multiply::<P, U>(tiles, (x.q, d.x_stride), right, integers, |unit| {
@@ -225,27 +203,6 @@ unsafe fn multiply<P: Packed, const U: usize>(
         }
         tiles.store::<1>(to.add(U - 1).cast());
     }
-}
-
-/// Block `b` of those that lie together at `p`, as `$do` has it with a constant `$b`.
-macro_rules! match_block {
-    ($p:ty, $block:expr, |$b:ident| $do:expr) => {
-        match $block {
-            _ if <$p>::BLOCKS == 1 => match_block!(0, $b, $do),
-            0 => match_block!(0, $b, $do),
-            1 => match_block!(1, $b, $do),
-            2 => match_block!(2, $b, $do),
-            3 => match_block!(3, $b, $do),
-            4 => match_block!(4, $b, $do),
-            5 => match_block!(5, $b, $do),
-            6 => match_block!(6, $b, $do),
-            _ => match_block!(7, $b, $do),
-        }
-    };
-    ($value:literal, $b:ident, $do:expr) => {{
-        const $b: usize = $value;
-        $do
-    }};
 }
 
 /// The weights of the next step, on the way to tiles.
@@ -351,17 +308,17 @@ impl<const U: usize> Factors<U> {
     unsafe fn add<P: Packed, const BEGINS: bool, const ENDS: bool>(
         &self,
         d: &Dots,
-        mut x: Side,
+        x: Side,
         integers: *const [i32; ROWS],
         (sums, first): (*mut [__m512; CHAINS], usize),
         out: *mut f32,
     ) {
-        // Chain `i` of the units is that of block `first + i`. Where that is even, the chains are added up in the same order.
+        // The first block is even, so that chains from there on are added up in the same order.
         let chain = |i: usize| (first + i) % CHAINS;
         for row in 0..SIDE {
             // SAFETY: rows, integers and sums of the step.
             unsafe {
-                let sums = sums.add(row).cast::<__m512>();
+                let (x, sums) = (x.further(d, row, 0), sums.add(row).cast::<__m512>());
                 let mut v = [_mm512_setzero_ps(); CHAINS];
                 if !BEGINS {
                     for (i, v) in v.iter_mut().enumerate() {
@@ -386,7 +343,6 @@ impl<const U: usize> Factors<U> {
                         *sums.add(chain(i)) = v;
                     }
                 }
-                x = x.further(d, 1, 0);
             }
         }
     }
