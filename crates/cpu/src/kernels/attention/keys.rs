@@ -91,13 +91,20 @@ pub(super) struct Block {
     pub keys: *const u8,
     pub from: usize,
     pub to: usize,
+    /// Whether there is memory for all its positions, as in the KV cache.
+    pub whole: bool,
 }
 
 impl Block {
-    pub const NONE: Block = Block { keys: std::ptr::null(), from: 0, to: 0 };
+    pub const NONE: Block = Block { keys: std::ptr::null(), from: 0, to: 0, whole: false };
 
     pub fn seen(&self) -> Range<usize> {
         self.from..self.to
+    }
+
+    /// The positions that can be read.
+    pub fn readable(&self) -> Range<usize> {
+        if self.whole { 0..KV_BLOCK } else { self.seen() }
     }
 }
 
@@ -165,8 +172,10 @@ impl Span {
 /// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Almost nothing
 /// here branches: in loops this short that costs more than what is asked for saves.
 pub(super) struct Asking<'a> {
-    /// What is asked for now, and then.
-    round: &'a Round,
+    /// What is asked for now: so many bytes from each place on.
+    places: [*const u8; PLACES],
+    bytes: usize,
+    /// What is asked for then.
     rounds: std::slice::Iter<'a, Round>,
     /// Bytes to it from the first head's keys.
     offset: isize,
@@ -182,30 +191,43 @@ impl<'a> Asking<'a> {
     #[inline(always)]
     pub fn new<K: Keys>(span: &'a Span, offset: isize, (steps, lines): (usize, usize)) -> Self {
         let bytes = span.bytes::<K>();
-        let lines = if bytes > 0 { lines.div_ceil(K::PLACES) } else { 0 };
+        let lines = lines.div_ceil(K::PLACES);
         let most = lines * steps * K::PLACES;
         let gap = if bytes > 64 * most { bytes / most.max(1) } else { 64 };
-        let [round, rounds @ ..] = &span.rounds;
-        Self { round, rounds: rounds.iter(), offset, at: 0, lines, gap }
+        // Where there is nothing, what is near anyway.
+        let places = [(&raw const *span).cast(); PLACES];
+        let mut asking = Self { places, bytes: 0, rounds: span.rounds.iter(), offset, at: 0, lines, gap };
+        asking.turn::<K>();
+        asking
     }
 
     #[inline(always)]
     pub fn step<K: Keys>(&mut self) {
-        if self.at >= self.round.bytes {
-            // What lines went beyond a round, they went into the next.
-            self.at -= self.round.bytes;
-            match self.rounds.next().filter(|next| next.bytes > 0) {
-                Some(next) => self.round = next,
-                // At the end some lines are asked for again and again, which costs nothing.
-                None => (self.at, self.gap) = (0, 0),
-            }
+        if self.at >= self.bytes {
+            self.turn::<K>();
         }
         for line in 0..self.lines {
-            for place in &self.round.places[..K::PLACES] {
-                prefetch(place.wrapping_add(self.at + line * self.gap).wrapping_offset(self.offset));
+            for place in &self.places[..K::PLACES] {
+                prefetch(place.wrapping_add(self.at + line * self.gap));
             }
         }
         self.at += self.lines * self.gap;
+    }
+
+    /// Goes on to the next round.
+    #[inline(always)]
+    fn turn<K: Keys>(&mut self) {
+        match self.rounds.next().filter(|next| next.bytes > 0) {
+            Some(next) => {
+                for (to, place) in self.places.iter_mut().zip(&next.places[..K::PLACES]) {
+                    *to = place.wrapping_offset(self.offset);
+                }
+                // What lines went beyond a round, they went into the next.
+                (self.at, self.bytes) = (self.at - self.bytes, next.bytes);
+            }
+            // At the end some lines are asked for again and again, which costs nothing.
+            None => (self.at, self.gap, self.bytes) = (0, 0, usize::MAX),
+        }
     }
 }
 
@@ -220,7 +242,7 @@ mod tests {
             for (i, block) in blocks.iter_mut().enumerate() {
                 let [from, to] = [places.start, places.end].map(|at| at.saturating_sub(i * KV_BLOCK).min(KV_BLOCK));
                 if from < to {
-                    *block = Block { keys: std::ptr::without_provenance((i + 1) << 20), from, to };
+                    *block = Block { keys: std::ptr::without_provenance((i + 1) << 20), from, to, whole: true };
                 }
             }
             let rounds = Span::new::<K>(blocks, 0, row_bytes).rounds;

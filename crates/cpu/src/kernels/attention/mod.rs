@@ -290,7 +290,7 @@ fn span<K: Keys>(record: &Record, context: &Context<'_>, row: usize, places: Ran
         if let Some(keys) = keys {
             let [from, to] =
                 [places.start, places.end].map(|place| place.saturating_sub(index * KV_BLOCK).min(KV_BLOCK));
-            blocks[index - first] = Block { keys, from, to };
+            blocks[index - first] = Block { keys, from, to, whole: !of_step };
         }
     }
     let values = match of_step {

@@ -109,29 +109,59 @@ impl Tile {
     /// The scores of the places before `end`, 1 to [`SPAN`], were written.
     #[inline(always)]
     unsafe fn weigh_plain<S: Simd>(&mut self, s: S, end: usize) {
+        let mut t = 0;
+        // SAFETY: the caller's promise, and `t` never passes `count`.
+        unsafe {
+            while t < self.count {
+                match self.count - t {
+                    1 => self.weigh_some::<S, 1>(s, t, end),
+                    2 => self.weigh_some::<S, 2>(s, t, end),
+                    3 => self.weigh_some::<S, 3>(s, t, end),
+                    _ => self.weigh_some::<S, 4>(s, t, end),
+                }
+                t += 4;
+            }
+        }
+    }
+
+    /// `N` queries: one alone would wait for itself.
+    ///
+    /// # Safety
+    /// As [`Self::weigh_plain`]; `t + N <= count`.
+    #[inline(always)]
+    unsafe fn weigh_some<S: Simd, const N: usize>(&mut self, s: S, t: usize, end: usize) {
         debug_assert!((1..=SPAN).contains(&end));
         let nothing = s.splat(f32::NEG_INFINITY);
         let last = (end - 1) / S::LANES * S::LANES;
-        for t in 0..self.count {
-            let scores = self.scores.wrapping_add(t * SPAN);
-            // SAFETY: `scores` has `SPAN` values, a multiple of the lanes; there are as many numbers as the widest has lanes.
-            unsafe {
-                let place = s.add(s.load(LANE_NUMBERS.as_ptr()), s.splat(last as f32));
-                let v = s.select_lt(place, s.splat(end as f32), s.load(scores.add(last)), nothing);
-                s.store(scores.add(last), v);
-                let mut largest = nothing;
-                for at in (0..=last).step_by(S::LANES) {
-                    largest = s.max(s.load(scores.add(at)), largest);
+        let scores = self.scores.wrapping_add(t * SPAN);
+        // SAFETY: a query has `SPAN` scores, a multiple of the lanes; there are as many numbers as the widest has lanes.
+        unsafe {
+            let place = s.add(s.load(LANE_NUMBERS.as_ptr()), s.splat(last as f32));
+            let mut largest = [nothing; N];
+            for (i, largest) in largest.iter_mut().enumerate() {
+                let at = scores.add(i * SPAN + last);
+                let v = s.select_lt(place, s.splat(end as f32), s.load(at), nothing);
+                s.store(at, v);
+                *largest = s.max(v, nothing);
+            }
+            for at in (0..last).step_by(S::LANES) {
+                for (i, largest) in largest.iter_mut().enumerate() {
+                    *largest = s.max(s.load(scores.add(i * SPAN + at)), *largest);
                 }
-                let minus_max = s.splat(-s.largest(largest).max(-f32::MAX));
-                let mut sum = s.splat(0.0);
-                for at in (0..=last).step_by(S::LANES) {
-                    let v = s.load(scores.add(at));
-                    let weight = s.select_lt(s.splat(-f32::MAX), v, exp(s, s.add(v, minus_max)), s.splat(0.0));
-                    s.store(scores.add(at), weight);
-                    sum = s.add(sum, weight);
+            }
+            let minus_max = largest.map(|largest| s.splat(-s.largest(largest).max(-f32::MAX)));
+            let mut sums = [s.splat(0.0); N];
+            for at in (0..end).step_by(S::LANES) {
+                for (i, sum) in sums.iter_mut().enumerate() {
+                    let at = scores.add(i * SPAN + at);
+                    let v = s.load(at);
+                    let weight = s.select_lt(s.splat(-f32::MAX), v, exp(s, s.add(v, minus_max[i])), s.splat(0.0));
+                    s.store(at, weight);
+                    *sum = s.add(*sum, weight);
                 }
-                self.state[t].sum = s.sum(sum);
+            }
+            for (i, sum) in sums.into_iter().enumerate() {
+                self.state[t + i].sum = s.sum(sum);
             }
         }
     }

@@ -1,10 +1,9 @@
 //! Queries of a tile times the keys of a block.
 
-use super::keys::{Asking, Keys, SPAN};
+use super::keys::{Asking, Block, Keys, SPAN};
 use super::tile::{Tile, together};
 use crate::simd::Simd;
 use akunu_plan::steps::KV_BLOCK;
-use std::ops::Range;
 
 /// Positions that are scored together: of fewer the rest is computed too, and not used.
 const SCORED: usize = 16;
@@ -24,7 +23,8 @@ impl Tile {
         }
     }
 
-    /// `scores[t][position] = query[t] · key[position]` for the positions of a block that are seen, while `soon` is asked for.
+    /// `scores[t][position] = query[t] · key[position]` for the positions of a block that are seen, while `soon` is asked for. Of
+    /// others near them something is written that means nothing.
     ///
     /// # Safety
     /// The rows have `stride` values each where they are decoded and `d` else.
@@ -32,9 +32,8 @@ impl Tile {
     pub(super) unsafe fn score<S: Simd, K: Keys>(
         &self,
         s: S,
-        index: usize,
+        (index, block): (usize, &Block),
         keys: (*const u8, usize),
-        seen: &Range<usize>,
         soon: &mut Asking,
     ) {
         let mut t = 0;
@@ -46,11 +45,11 @@ impl Tile {
             while t < self.count {
                 let to = self.scores.add(t * SPAN + index * KV_BLOCK);
                 match (self.count - t).min(together) {
-                    4 => self.score_some::<S, K, 4, 4>(s, t, keys, seen, to, soon),
-                    3 => self.score_some::<S, K, 3, 4>(s, t, keys, seen, to, soon),
-                    2 if wide => self.score_some::<S, K, 2, 8>(s, t, keys, seen, to, soon),
-                    2 => self.score_some::<S, K, 2, 4>(s, t, keys, seen, to, soon),
-                    _ => self.score_some::<S, K, 1, 8>(s, t, keys, seen, to, soon),
+                    4 => self.score_some::<S, K, 4, 4>(s, t, keys, block, to, soon),
+                    3 => self.score_some::<S, K, 3, 4>(s, t, keys, block, to, soon),
+                    2 if wide => self.score_some::<S, K, 2, 8>(s, t, keys, block, to, soon),
+                    2 => self.score_some::<S, K, 2, 4>(s, t, keys, block, to, soon),
+                    _ => self.score_some::<S, K, 1, 8>(s, t, keys, block, to, soon),
                 }
                 t += (self.count - t).min(together);
             }
@@ -67,28 +66,30 @@ impl Tile {
         s: S,
         t: usize,
         (keys, row_bytes): (*const u8, usize),
-        seen: &Range<usize>,
+        block: &Block,
         scores: *mut f32,
         soon: &mut Asking,
     ) {
         let (_, row_bytes) = K::shape(self.d, row_bytes);
         let row = |position: usize| keys.wrapping_add(position * row_bytes);
+        let (seen, readable) = (block.seen(), block.readable());
         for first in (seen.start / SCORED * SCORED..seen.end).step_by(SCORED) {
-            // SAFETY: rows are seen; in place of those that nobody sees come the nearest. A query has `SPAN` scores, whole
-            // blocks, and those are a multiple of what is scored together.
+            let count = seen.end - first;
+            // SAFETY: rows can be read; in place of those that cannot, which nobody sees, come the nearest. A query has `SPAN`
+            // scores, whole blocks, and those are a multiple of what is scored together.
             unsafe {
                 let scores = scores.add(first);
-                if first >= seen.start && first + SCORED <= seen.end {
-                    self.score_rows::<S, K, N, P>(s, t, (|j| row(first + j), SCORED), scores, soon);
+                if first >= readable.start && first + SCORED <= readable.end {
+                    self.score_rows::<S, K, N, P>(s, t, (|j| row(first + j), count), scores, soon);
                 } else {
                     let nearest = |j: usize| row((first + j).clamp(seen.start, seen.end - 1));
-                    self.score_rows::<S, K, N, P>(s, t, (nearest, seen.end - first), scores, soon);
+                    self.score_rows::<S, K, N, P>(s, t, (nearest, count), scores, soon);
                 }
             }
         }
     }
 
-    /// The scores of `count` rows; whole vectors of `SCORED` are written.
+    /// The scores of `count` rows, or of [`SCORED`]; whole vectors of as many are written.
     ///
     /// # Safety
     /// As [`Self::score_some`], for the rows that `row` gives.
@@ -102,16 +103,24 @@ impl Tile {
         soon: &mut Asking,
     ) {
         let mut parts = [[s.splat(0.0); SCORED / 4]; N];
-        for some in (0..SCORED.min(count)).step_by(P) {
-            (0..P / 4).for_each(|_| soon.step::<K>());
-            // SAFETY: the caller's promise.
-            let sums: [[S::V; P]; N] = unsafe { self.dots::<S, K, N, P>(s, t, |j| row(some + j)) };
-            for (parts, sums) in parts.iter_mut().zip(&sums) {
-                for (part, four) in parts[some / 4..].iter_mut().zip(sums.as_chunks::<4>().0) {
-                    *part = s.part_sums(*four);
+        // Not a loop: what is found would wait in memory.
+        macro_rules! some {
+            ($($i:literal)*) => {$(
+                if $i * P < SCORED && $i * P < count {
+                    for _ in 0..P / 4 {
+                        soon.step::<K>();
+                    }
+                    // SAFETY: the caller's promise.
+                    let sums: [[S::V; P]; N] = unsafe { self.dots::<S, K, N, P>(s, t, |j| row($i * P + j)) };
+                    for (parts, sums) in parts.iter_mut().zip(&sums) {
+                        for (part, four) in parts[$i * P / 4..].iter_mut().zip(sums.as_chunks::<4>().0) {
+                            *part = s.part_sums(*four);
+                        }
+                    }
                 }
-            }
+            )*};
         }
+        some!(0 1 2 3);
         for (i, parts) in parts.into_iter().enumerate() {
             // SAFETY: the caller's promise.
             unsafe { s.store_sums(scores.add(i * SPAN), parts) }

@@ -174,10 +174,10 @@ impl Tile {
                         self.score_nothing(s, index);
                     }
                 } else if K::DIRECT {
-                    self.score::<S, K>(s, index, (keys, p.kv.row_bytes as usize), &block.seen(), soon);
+                    self.score::<S, K>(s, (index, block), (keys, p.kv.row_bytes as usize), soon);
                 } else {
                     let rows = self.decode(p, keys, index, &block.seen());
-                    self.score::<S, K>(s, index, (rows, 4 * self.stride), &block.seen(), soon);
+                    self.score::<S, K>(s, (index, block), (rows, 4 * self.stride), soon);
                 }
             }
         }
@@ -375,22 +375,24 @@ impl Tile {
                     }
                 }
             }
-            for (index, block) in blocks.iter().enumerate() {
+            for (index, (block, values)) in blocks.iter().zip(values).enumerate() {
                 let weights = self.scores.add(t * SPAN + index * KV_BLOCK);
                 if block.seen().is_empty() {
                     continue;
                 }
-                let (mut position, row) = (block.from, |position: usize| values[index].add(position * row_bytes));
+                let mut position = block.from;
                 while position + 4 <= block.to {
                     soon.step::<K>();
-                    for position in position..position + 4 {
-                        add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
+                    for i in 0..4 {
+                        let (row, weights) = (values.add((position + i) * row_bytes), weights.add(position + i));
+                        add_row::<S, K, N, C>(s, &mut sums, row, at, weights);
                     }
                     position += 4;
                 }
                 soon.step::<K>();
                 for position in position..block.to {
-                    add_row::<S, K, N, C>(s, &mut sums, row(position), at, weights.add(position));
+                    let (row, weights) = (values.add(position * row_bytes), weights.add(position));
+                    add_row::<S, K, N, C>(s, &mut sums, row, at, weights);
                 }
             }
             for (i, sums) in sums.iter().enumerate() {
