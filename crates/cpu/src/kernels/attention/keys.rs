@@ -91,7 +91,7 @@ pub(super) struct Block {
     pub keys: *const u8,
     pub from: usize,
     pub to: usize,
-    /// Whether there is memory for all its positions, as in the KV cache.
+    /// Whether all its positions can be read, as in the KV cache, whose memory begins as zeros.
     pub whole: bool,
 }
 

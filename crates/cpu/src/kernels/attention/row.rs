@@ -110,7 +110,7 @@ impl Tile {
     #[inline(always)]
     unsafe fn weigh_plain<S: Simd>(&mut self, s: S, end: usize) {
         let mut t = 0;
-        // SAFETY: the caller's promise, and `t` never passes `count`.
+        // SAFETY: the caller's promise, and no more queries than are left.
         unsafe {
             while t < self.count {
                 match self.count - t {
