@@ -84,15 +84,15 @@ struct Heads {
     d: usize,
 }
 
-/// `rows` rows each of some texts, that end at `depth` positions.
-fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, (texts, rows): (usize, usize)) {
+/// `rows` rows each of some texts, that end at `depth` positions, in each of some layers: the time of one layer.
+fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, (texts, rows): (usize, usize), layers: usize) {
     let &Heads { heads, kv_heads, d } = shape;
     let row = dtype.row_bytes(d).expect("whole blocks");
     let half = kv_heads * KV_BLOCK * row;
     let kv = KvParams {
         group: 0,
         dtype: dtype.index().into(),
-        block_bytes: 2 * half as u32,
+        block_bytes: (layers * 2 * half) as u32,
         layer_offset: 0,
         value_offset: half as u32,
         head_bytes: (KV_BLOCK * row) as u32,
@@ -101,7 +101,7 @@ fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, (texts, r
     let blocks = depth.div_ceil(KV_BLOCK);
     let mut noise = Noise::new(1);
     let mut rig = Rig::new(texts * rows, 0);
-    rig.kv = vec![KvPool { block_bytes: 2 * half, blocks: texts * blocks }];
+    rig.kv = vec![KvPool { block_bytes: layers * 2 * half, blocks: texts * blocks }];
     (rig.layout.sequences, rig.layout.table_blocks) = (texts, blocks);
     let (q, y) = (rig.f32(heads * d), rig.f32(heads * d));
     let params = AttentionParams {
@@ -114,7 +114,11 @@ fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, (texts, r
         kv,
         sees: 0,
     };
-    rig.op(OpKind::Attention, Per::Row, &[Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)], Params::Attention(params));
+    for layer in 0..layers {
+        let kv = KvParams { layer_offset: (layer * 2 * half) as u32, ..kv };
+        let params = Params::Attention(AttentionParams { kv, ..params });
+        rig.op(OpKind::Attention, Per::Row, &[Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)], params);
+    }
     let mut running = rig.start(cpu);
     // 0x3030 is a small f16, 0x30303030 a small f32, and q8_0 has a small scale.
     running.memory.kv_mut(0).fill(0x30);
@@ -128,11 +132,11 @@ fn attention(cpu: &mut Cpu, shape: &Heads, dtype: DType, depth: usize, (texts, r
     }
     running.rows(&vars);
     running.set(q, &noise.values(texts * rows * heads * d));
-    let time = shortest(|| running.run(cpu));
+    let time = shortest(|| running.run(cpu)) / layers as f64;
     let bytes = texts * 2 * kv_heads * depth * row;
     let flops = texts * 4 * heads * d * (depth * rows - rows * (rows - 1) / 2);
     println!(
-        "{:8} attention {dtype} {heads}/{kv_heads} × {d}, {texts} × depth {depth}, {rows} rows: {time:.1} µs, {:.1} GB/s, {:.1} GFLOP/s",
+        "{:8} attention {dtype} {heads}/{kv_heads} × {d}, {texts} × depth {depth}, {rows} rows, {layers} layers: {time:.1} µs, {:.1} GB/s, {:.1} GFLOP/s",
         cpu.level().name(),
         bytes as f64 / time / 1e3,
         flops as f64 / time / 1e3,
@@ -157,10 +161,12 @@ fn main() {
         [1, 5].iter().for_each(|rows| suppress(&mut cpu, 51_865, *rows));
         for shape in [Heads { heads: 8, kv_heads: 4, d: 32 }, Heads { heads: 9, kv_heads: 3, d: 64 }] {
             for depth in [1, 8, 40, 64, 72, 128, 200] {
-                attention(&mut cpu, &shape, DType::F16, depth, (8, 1));
+                attention(&mut cpu, &shape, DType::F16, depth, (8, 1), 1);
             }
+            // As much as a step over many texts reads: the second-level cache has it, and it does not.
+            [1, 6].iter().for_each(|layers| attention(&mut cpu, &shape, DType::F16, 80, (16, 1), *layers));
             // More than the caches hold.
-            [40, 72].iter().for_each(|depth| attention(&mut cpu, &shape, DType::F16, *depth, (1000, 1)));
+            [40, 72].iter().for_each(|depth| attention(&mut cpu, &shape, DType::F16, *depth, (1000, 1), 1));
         }
         for shape in [
             Heads { heads: 9, kv_heads: 3, d: 64 },
@@ -168,9 +174,9 @@ fn main() {
             Heads { heads: 32, kv_heads: 8, d: 64 },
         ] {
             for dtype in [DType::F16, DType::F32, DType::Q8_0] {
-                attention(&mut cpu, &shape, dtype, 4096, (1, 1));
+                attention(&mut cpu, &shape, dtype, 4096, (1, 1), 1);
             }
-            attention(&mut cpu, &shape, DType::F16, 512, (1, 512));
+            attention(&mut cpu, &shape, DType::F16, 512, (1, 512), 1);
         }
     }
 }
