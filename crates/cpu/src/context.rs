@@ -291,6 +291,8 @@ impl<'a> Context<'a> {
     ///
     /// # Safety
     /// No other worker uses the step variables of these rows meanwhile.
+    // Kernels choose with vectors, whose instructions would be calls in a function of its own.
+    #[inline(always)]
     pub(crate) unsafe fn advance(&self, choice: impl Fn(usize) -> Chosen) {
         // SAFETY: the header was checked: its rows and outputs fit the layout, output rows are
         // rows, and `emitted` has room for every step of the submission. Nobody else looks.

@@ -4,6 +4,8 @@
 mod attention;
 mod elementwise;
 mod heads;
+#[cfg(target_os = "linux")]
+mod inlined;
 mod norm;
 mod product;
 mod rig;

@@ -149,7 +149,11 @@ impl Tile {
                     *largest = s.max(s.load(scores.add(i * SPAN + at)), *largest);
                 }
             }
-            let minus_max = largest.map(|largest| s.splat(-s.largest(largest).max(-f32::MAX)));
+            // Not `map`: its closure would be compiled without the level's instructions, and each of them would be a call.
+            let mut minus_max = largest;
+            for max in &mut minus_max {
+                *max = s.splat(-s.largest(*max).max(-f32::MAX));
+            }
             let mut sums = [s.splat(0.0); N];
             for at in (0..end).step_by(S::LANES) {
                 for (i, sum) in sums.iter_mut().enumerate() {

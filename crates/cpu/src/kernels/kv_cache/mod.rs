@@ -201,7 +201,9 @@ unsafe fn turn<S: Simd>(
         unsafe {
             let mut factors = [1.0; TOGETHER];
             if weight.is_some() {
-                (0..heads).for_each(|head| factors[head] = inverse_rms(s, from.add(head * d), d, p.eps));
+                for (head, factor) in factors[..heads].iter_mut().enumerate() {
+                    *factor = inverse_rms(s, from.add(head * d), d, p.eps);
+                }
             }
             let value = |head: usize, at: usize, n: usize| {
                 let v = s.load_some(from.add(head * d + at), n);

@@ -94,7 +94,10 @@ fn likeliest<'a, S: Simd>(s: S, logits: &[f32], k: usize, room: &'a mut [Candida
 #[inline(always)]
 fn draw_from_all<S: Simd>(s: S, logits: &[f32], vars: &DrawVars) -> Option<u32> {
     let (runs, rest) = logits.as_chunks::<RUN>();
-    let peak = runs.iter().map(|run| largest(s, run)).chain(rest.iter().copied()).fold(f32::NEG_INFINITY, f32::max);
+    let mut peak = rest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    for run in runs {
+        peak = peak.max(largest(s, run));
+    }
     let all = || logits.iter().copied().zip(0..);
     match peak {
         f32::INFINITY => vars.race(all().filter(|c| c.0 == peak).map(|c| (0.0, c.1)), 0.0),
