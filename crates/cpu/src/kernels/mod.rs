@@ -27,7 +27,7 @@ use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
 use matmul::InnerFn;
 use std::cmp::Reverse;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 /// One worker's part of one record.
 ///
@@ -141,8 +141,12 @@ macro_rules! levels {
 pub(crate) use levels;
 
 /// The kernel table. A record names its row by index; the order is that of this build.
+///
+/// Nothing that a static begins with names a kernel: statics are compiled wherever the crate is, and so would be all kernels, for
+/// unit tests that use none.
 pub fn table() -> &'static [KernelRow] {
-    static TABLE: LazyLock<Vec<KernelRow>> = LazyLock::new(|| {
+    static TABLE: OnceLock<Vec<KernelRow>> = OnceLock::new();
+    TABLE.get_or_init(|| {
         let categories: &[&[&[LeveledRow]]] = &[
             &[embedding::EMBED],
             &[rope::ANGLES],
@@ -169,14 +173,14 @@ pub fn table() -> &'static [KernelRow] {
             run: row.run,
         });
         leveled.chain(matmul::rows()).collect()
-    });
-    &TABLE
+    })
 }
 
 /// The best row for a record at a level: the highest level, then the preferred, then the first.
 pub fn choose(record: &Record, level: Level) -> Option<u32> {
     /// The rows of every op, the best first.
-    static BEST: LazyLock<Vec<Vec<u32>>> = LazyLock::new(|| {
+    static BEST: OnceLock<Vec<Vec<u32>>> = OnceLock::new();
+    let best = BEST.get_or_init(|| {
         let mut best: Vec<Vec<u32>> = Vec::new();
         for (index, row) in table().iter().enumerate() {
             let op = row.op as usize;
@@ -188,6 +192,6 @@ pub fn choose(record: &Record, level: Level) -> Option<u32> {
         }
         best
     });
-    let rows = BEST.get(record.op as usize)?;
+    let rows = best.get(record.op as usize)?;
     rows.iter().copied().find(|&row| table()[row as usize].offers(record, level))
 }

@@ -9,7 +9,7 @@ use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu};
 use akunu_plan::op::{Activation, ElementParams, OpKind, slots::gated_activation};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
-pub(super) static GATED: &[LeveledRow] = levels!("gated_activation", OpKind::GatedActivation, serves, gated_activation);
+pub(super) const GATED: &[LeveledRow] = levels!("gated_activation", OpKind::GatedActivation, serves, gated_activation);
 
 fn serves(record: &Record) -> bool {
     let p = record.params::<ElementParams>();

@@ -29,22 +29,33 @@ use keys::{Block, Blocks8, Decoded, Half, Keys, SPAN, SPAN_BLOCKS, Single, Span}
 use std::ops::Range;
 use tile::{TILE, Tile};
 
-pub(super) static ANY: &[LeveledRow] = levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>);
-pub(super) static F32: &[LeveledRow] =
-    levels!("attention_kv_f32", OpKind::Attention, |r| serves(r, DType::F32), body::<_, Single>);
+/// One table of rows in a module of its own: the compiler works on several modules at a time, and these are most of the crate's
+/// machine code.
+macro_rules! rows {
+    ($rows:ident in $module:ident: $make:expr) => {
+        mod $module {
+            use super::*;
+            pub const ROWS: &[LeveledRow] = $make;
+        }
+        pub(super) use $module::ROWS as $rows;
+    };
+}
+
+rows!(ANY in any: levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>));
+rows!(F32 in single: levels!("attention_kv_f32", OpKind::Attention, |r| serves(r, DType::F32), body::<_, Single>));
 
 // Where a conversion is more than an instruction, decoding a block once for a tile is faster than
 // converting it again for every few queries: at the generic level these formats go to `ANY`.
-pub(super) static F16: &[LeveledRow] =
-    above_generic(levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half<0>>));
-pub(super) static F16_32: &[LeveledRow] =
-    above_generic(levels!("attention_kv_f16_32", OpKind::Attention, |r| serves_wide(r, 32), body::<_, Half<32>>));
-pub(super) static F16_64: &[LeveledRow] =
-    above_generic(levels!("attention_kv_f16_64", OpKind::Attention, |r| serves_wide(r, 64), body::<_, Half<64>>));
-pub(super) static F16_128: &[LeveledRow] =
-    above_generic(levels!("attention_kv_f16_128", OpKind::Attention, |r| serves_wide(r, 128), body::<_, Half<128>>));
-pub(super) static Q8_0: &[LeveledRow] =
-    above_generic(levels!("attention_kv_q8_0", OpKind::Attention, |r| serves(r, DType::Q8_0), body::<_, Blocks8>));
+rows!(F16 in half:
+    above_generic(levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half<0>>)));
+rows!(F16_32 in half_32:
+    above_generic(levels!("attention_kv_f16_32", OpKind::Attention, |r| serves_wide(r, 32), body::<_, Half<32>>)));
+rows!(F16_64 in half_64:
+    above_generic(levels!("attention_kv_f16_64", OpKind::Attention, |r| serves_wide(r, 64), body::<_, Half<64>>)));
+rows!(F16_128 in half_128:
+    above_generic(levels!("attention_kv_f16_128", OpKind::Attention, |r| serves_wide(r, 128), body::<_, Half<128>>)));
+rows!(Q8_0 in q8_0:
+    above_generic(levels!("attention_kv_q8_0", OpKind::Attention, |r| serves(r, DType::Q8_0), body::<_, Blocks8>)));
 
 const fn above_generic(rows: &[LeveledRow]) -> &[LeveledRow] {
     rows.split_at(1).1

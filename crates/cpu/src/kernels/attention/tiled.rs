@@ -27,7 +27,7 @@ use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-pub(in crate::kernels) static TILED: &[LeveledRow] = &[
+pub(in crate::kernels) const TILED: &[LeveledRow] = &[
     row("attention_tiled_f32", |r| serves_tiled(r, DType::F32), run::<Single>),
     row("attention_tiled_f16", |r| serves_tiled(r, DType::F16), run::<Half<0>>),
     row("attention_tiled_q8_0", |r| serves_tiled(r, DType::Q8_0), run::<Blocks8>),

@@ -12,11 +12,11 @@ use akunu_plan::op::{AttentionWeightsParams, OpKind, slots::weights};
 use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
 
-pub(in crate::kernels) static ANY: &[LeveledRow] =
+pub(in crate::kernels) const ANY: &[LeveledRow] =
     levels!("attention_weights_any", OpKind::AttentionWeights, serves_any, body::<_, Decoded>);
-pub(in crate::kernels) static F32: &[LeveledRow] =
+pub(in crate::kernels) const F32: &[LeveledRow] =
     levels!("attention_weights_f32", OpKind::AttentionWeights, |r| serves(r, DType::F32), body::<_, Single>);
-pub(in crate::kernels) static F16: &[LeveledRow] =
+pub(in crate::kernels) const F16: &[LeveledRow] =
     levels!("attention_weights_f16", OpKind::AttentionWeights, |r| serves(r, DType::F16), body::<_, Half<0>>);
 
 /// A decoded key, padded, fits a worker's scratch.

@@ -7,9 +7,9 @@ use crate::simd::Simd;
 use akunu_plan::op::{ElementParams, OpKind, slots};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
-pub(super) static ADD: &[LeveledRow] = levels!("add", OpKind::Add, all_f32, add);
-pub(super) static GATHER_ROWS: &[LeveledRow] = levels!("gather_rows", OpKind::GatherRows, all_f32, gather_rows);
-pub(super) static MEAN_ROWS: &[LeveledRow] = levels!("mean_rows", OpKind::MeanRows, all_f32, mean_rows);
+pub(super) const ADD: &[LeveledRow] = levels!("add", OpKind::Add, all_f32, add);
+pub(super) const GATHER_ROWS: &[LeveledRow] = levels!("gather_rows", OpKind::GatherRows, all_f32, gather_rows);
+pub(super) const MEAN_ROWS: &[LeveledRow] = levels!("mean_rows", OpKind::MeanRows, all_f32, mean_rows);
 
 fn all_f32(record: &Record) -> bool {
     record.flags & (X_FORM | Y_FORM) == 0

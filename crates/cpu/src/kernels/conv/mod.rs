@@ -8,7 +8,7 @@ use crate::simd::Simd;
 use akunu_plan::op::{OpKind, UnfoldParams, slots::unfold};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
-pub(super) static UNFOLD: &[LeveledRow] = levels!("unfold", OpKind::Unfold, serves, body);
+pub(super) const UNFOLD: &[LeveledRow] = levels!("unfold", OpKind::Unfold, serves, body);
 
 fn serves(record: &Record) -> bool {
     let p = record.params::<UnfoldParams>();

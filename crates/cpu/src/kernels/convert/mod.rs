@@ -9,7 +9,7 @@ use akunu_dtype::{q8, tiles};
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
 
-pub(super) static CONVERT: &[LeveledRow] = levels!("convert", OpKind::Convert, serves, body);
+pub(super) const CONVERT: &[LeveledRow] = levels!("convert", OpKind::Convert, serves, body);
 
 fn serves(record: &Record) -> bool {
     let dim = record.params::<ElementParams>().dim as usize;

@@ -9,7 +9,7 @@ use akunu_dtype::{DType, MAX_BLOCK, Planes};
 use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};
 use akunu_plan::record::{Record, W_IS_PACKED};
 
-pub(super) static EMBED: &[LeveledRow] = levels!("embed", OpKind::Embed, serves, body);
+pub(super) const EMBED: &[LeveledRow] = levels!("embed", OpKind::Embed, serves, body);
 
 fn serves(record: &Record) -> bool {
     DType::from_index(record.params::<EmbedParams>().dtype as u8).is_some()

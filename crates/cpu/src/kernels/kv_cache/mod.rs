@@ -15,14 +15,14 @@ use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
 use half::f16;
 
-pub(super) static HEADS_ANY: &[LeveledRow] =
+pub(super) const HEADS_ANY: &[LeveledRow] =
     levels!("heads_kv_any", OpKind::HeadNormRopeKvWrite, serves_any, body::<_, Any>);
-pub(super) static HEADS_F32: &[LeveledRow] =
+pub(super) const HEADS_F32: &[LeveledRow] =
     levels!("heads_kv_f32", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F32), body::<_, F32>);
-pub(super) static HEADS_F16: &[LeveledRow] =
+pub(super) const HEADS_F16: &[LeveledRow] =
     levels!("heads_kv_f16", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F16), body::<_, F16>);
 
-pub(super) static HEAD: &[LeveledRow] = levels!("head", OpKind::HeadNormRope, serves_in_place, in_place);
+pub(super) const HEAD: &[LeveledRow] = levels!("head", OpKind::HeadNormRope, serves_in_place, in_place);
 
 /// Values of a head, at most, and heads that are turned at once: they fit a worker's scratch.
 const MAX_HEAD: usize = 2048;

@@ -51,12 +51,12 @@ pub const GRAIN: usize = 32;
 /// A product around every row of the dot-product table, at its level and above: the epilogue
 /// uses what the machine has even where the dot products do not.
 pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
-    let dots = product::PRODUCTS.iter().flat_map(|product| {
-        DOTS.iter().filter(|dots| product.around(dots.level)).map(move |dots| KernelRow {
+    let dots = product::products().flat_map(|product| {
+        DOTS.iter().filter(|dots| product::goes_around(product, dots.level)).map(move |dots| KernelRow {
             name: format!("{} {} {}", product.name, product.level, dots.name),
             op: product.op,
             level: product.level.max(dots.level),
-            serves: product::serves,
+            serves: product.serves,
             preference: (dots.level, dots.dtype.is_some()),
             inner: Some(Inner {
                 dtype: dots.dtype,

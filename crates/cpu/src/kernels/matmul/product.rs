@@ -7,7 +7,7 @@ use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::{gate, known};
 use crate::kernels::convert::{can_write, write_part};
 use crate::kernels::sampling::largest;
-use crate::kernels::{Kernel, LeveledRow, levels};
+use crate::kernels::{LeveledRow, levels};
 use crate::lane::Lane;
 use crate::level::Level;
 use crate::simd::Simd;
@@ -17,32 +17,20 @@ use akunu_plan::op::{Activation, MAXIMA_SLICE, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Record, Y_FORM};
 use std::ops::Range;
 
-/// One form of the product, at one level.
-pub(super) struct Product {
-    pub name: &'static str,
-    pub op: OpKind,
-    pub level: Level,
-    pub run: Kernel,
+const MATMUL: &[LeveledRow] = levels!("matmul", OpKind::MatMul, serves, matmul);
+const GATED: &[LeveledRow] = levels!("matmul_gated", OpKind::MatMulGated, serves, matmul_gated);
+
+/// Every form of the product, at every level.
+pub(super) fn products() -> impl Iterator<Item = &'static LeveledRow> {
+    MATMUL.iter().chain(GATED)
 }
 
-impl Product {
-    /// Whether to offer the product around dot products of this level: where it is the highest that they have, and at
-    /// levels that have theirs.
-    pub fn around(&self, dots: Level) -> bool {
-        let highest = PRODUCTS.iter().map(|p| p.level).filter(|&level| dots.has(level)).max();
-        highest == Some(self.level) || self.level.has(dots)
-    }
-
-    fn of(row: &LeveledRow) -> Self {
-        Self { name: row.name, op: row.op, level: row.level, run: row.run }
-    }
+/// Whether to offer a product around dot products of this level: where it is the highest that they have, and at
+/// levels that have theirs.
+pub(super) fn goes_around(product: &LeveledRow, dots: Level) -> bool {
+    let highest = products().map(|p| p.level).filter(|&level| dots.has(level)).max();
+    highest == Some(product.level) || product.level.has(dots)
 }
-
-static MATMUL: &[LeveledRow] = levels!("matmul", OpKind::MatMul, serves, matmul);
-static GATED: &[LeveledRow] = levels!("matmul_gated", OpKind::MatMulGated, serves, matmul_gated);
-
-pub(super) static PRODUCTS: std::sync::LazyLock<Vec<Product>> =
-    std::sync::LazyLock::new(|| MATMUL.iter().chain(GATED).map(Product::of).collect());
 
 pub(super) fn serves(record: &Record) -> bool {
     let p = record.params::<MatMulParams>();

@@ -8,7 +8,7 @@ use crate::simd::{Simd, prefetch_row};
 use akunu_plan::op::{NORM_LAYER, NORM_RMS, NormParams, OpKind, slots::norm};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
-pub(super) static NORM: &[LeveledRow] = levels!("norm", OpKind::Norm, serves, body);
+pub(super) const NORM: &[LeveledRow] = levels!("norm", OpKind::Norm, serves, body);
 
 fn serves(record: &Record) -> bool {
     let p = record.params::<NormParams>();

@@ -7,7 +7,7 @@ use crate::simd::Simd;
 use akunu_plan::op::{OpKind, RopeAnglesParams, slots::rope_angles};
 use akunu_plan::record::Record;
 
-pub(super) static ANGLES: &[LeveledRow] = levels!("rope_angles", OpKind::RopeAngles, |_| true, body);
+pub(super) const ANGLES: &[LeveledRow] = levels!("rope_angles", OpKind::RopeAngles, |_| true, body);
 
 /// Pairs that stay together: one cache line of results.
 const GRAIN: usize = 8;

@@ -14,7 +14,7 @@ use akunu_plan::rules::Chosen;
 pub(super) use sample::SAMPLE;
 pub(super) use suppress::SUPPRESS;
 
-pub(super) static ADVANCE: &[LeveledRow] = levels!("advance", OpKind::Advance, |_| true, advance);
+pub(super) const ADVANCE: &[LeveledRow] = levels!("advance", OpKind::Advance, |_| true, advance);
 
 /// The largest of `n` values, NaN aside.
 ///

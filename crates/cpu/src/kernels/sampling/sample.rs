@@ -12,7 +12,7 @@ use akunu_plan::draw::{Candidate, MOST_CANDIDATES, order};
 use akunu_plan::op::{NONE_DRAWN, OpKind, TokenParams, slots::sample};
 use akunu_plan::record::Record;
 
-pub(in super::super) static SAMPLE: &[LeveledRow] = levels!("sample", OpKind::Sample, |_| true, body);
+pub(in super::super) const SAMPLE: &[LeveledRow] = levels!("sample", OpKind::Sample, |_| true, body);
 
 /// Candidates that are gathered before the likeliest of them are picked out.
 const GATHERED: usize = 4 * MOST_CANDIDATES;

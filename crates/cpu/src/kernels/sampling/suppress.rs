@@ -12,7 +12,7 @@ use akunu_plan::record::Record;
 use akunu_plan::rules::log_sum_below;
 use std::slice::from_raw_parts_mut;
 
-pub(in super::super) static SUPPRESS: &[LeveledRow] = levels!("suppress", OpKind::Suppress, |_| true, body);
+pub(in super::super) const SUPPRESS: &[LeveledRow] = levels!("suppress", OpKind::Suppress, |_| true, body);
 
 #[inline(always)]
 unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
