@@ -94,7 +94,7 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
         let disturbed = together(&mut scheduler, streams, tokens, prompt, vocab)?;
         rounds.push(Round { alone, many, disturbed });
     }
-    let median = |of: &dyn Fn(&Round) -> f64| quantile(&rounds.iter().map(of).collect::<Vec<_>>(), 0.5);
+    let median = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of).collect());
     let gap = |of: &dyn Fn(&Round) -> &Vec<f64>, q: f64| median(&|r| quantile(of(r), q));
     let ratio = median(&Round::ratio);
     let stall = median(&Round::stall);
@@ -211,9 +211,32 @@ fn together(scheduler: &mut Scheduler, streams: usize, tokens: usize, prompt: us
     Ok(run)
 }
 
+/// The middle one; of an even number of rounds the mean of the two.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let (below, above) = (values.len().saturating_sub(1) / 2, values.len() / 2);
+    match (values.get(below), values.get(above)) {
+        (Some(below), Some(above)) => (below + above) / 2.0,
+        _ => 0.0,
+    }
+}
+
 fn quantile(values: &[f64], q: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (sorted.len() as f64 * q) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
+        assert_eq!(median(vec![9.0, 1.0, 4.0, 2.0]), 3.0);
+        assert_eq!(median(vec![5.0, 1.0, 4.0]), 4.0);
+        assert_eq!(median(vec![7.0]), 7.0);
+        assert_eq!(median(Vec::new()), 0.0);
+    }
 }
