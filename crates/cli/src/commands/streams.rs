@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use akunu::{Engine, Event, GenerateOptions, Outputs, Part, Request, RequestId, Scheduler, SchedulerOptions};
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;
 
@@ -64,10 +64,6 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let number = |name| matches.get_one::<usize>(name).copied().unwrap_or_default();
     let (prompt, tokens) = (number("prompt"), number("gen").max(2));
     let ops = matches.get_one::<String>("ops");
-    ensure!(
-        ops.is_none_or(|step| step == "decode"),
-        "streams take decode steps together: --streams goes with --ops decode"
-    );
     let source = Source::of(matches)?;
     let mut options = loading::load_options(matches);
     let longest = (prompt + 1).max(SHORT + tokens);
@@ -76,7 +72,16 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let mut engine = source.load(options)?;
     let vocab = engine.vocab();
     let ops = match ops {
-        Some(_) => Some((step_ops(&mut engine, streams, tokens, number("repeat"))?, engine.read_bandwidth())),
+        Some(step) => {
+            let repeat = number("repeat");
+            // As many prompts as one step reads.
+            let readers = streams.min(engine.chunk() / SHORT).max(1);
+            let ops = match step.as_str() {
+                "prefill" => prompts_ops(&mut engine, readers, repeat)?,
+                _ => step_ops(&mut engine, streams, tokens, repeat)?,
+            };
+            Some((ops, engine.read_bandwidth()))
+        }
         None => None,
     };
     let mut scheduler = Scheduler::new(engine, SchedulerOptions { sequences: streams + 1, cache: 0, chunk: None });
@@ -94,7 +99,7 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
         let disturbed = together(&mut scheduler, streams, tokens, prompt, vocab)?;
         rounds.push(Round { alone, many, disturbed });
     }
-    let median = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of).collect());
+    let median = |of: &dyn Fn(&Round) -> f64| units::median(&rounds.iter().map(of).collect::<Vec<_>>());
     let gap = |of: &dyn Fn(&Round) -> &Vec<f64>, q: f64| median(&|r| quantile(of(r), q));
     let ratio = median(&Round::ratio);
     let stall = median(&Round::stall);
@@ -162,6 +167,19 @@ fn step_ops(engine: &mut Engine, streams: usize, tokens: usize, repeat: usize) -
     })
 }
 
+/// The ops of the step that reads the prompts of `streams` texts.
+fn prompts_ops(engine: &mut Engine, streams: usize, repeat: usize) -> Result<(Vec<Entry>, Vec<f64>)> {
+    let prompts: Vec<_> = (0..streams).map(|seed| prompt_of(seed, SHORT, engine.vocab())).collect();
+    let mut texts: Vec<_> = prompts.iter().map(|_| engine.sequence()).collect();
+    bench::ops(engine, repeat, (streams * SHORT, 0), |engine| {
+        let part = |(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last, prompt: true };
+        let times = engine
+            .time_ops(&mut texts.iter_mut().zip(prompts.iter().map(Vec::as_slice)).map(part).collect::<Vec<_>>())?;
+        texts.iter_mut().for_each(|text| text.truncate(0).unwrap_or_default());
+        Ok(times)
+    })
+}
+
 /// The tokens of a prompt, another for every seed.
 fn prompt_of(seed: usize, len: usize, vocab: usize) -> Vec<u32> {
     (0..len).map(|t| ((t * 7919 + seed * 104_729 + 13) % vocab) as u32).collect()
@@ -211,32 +229,9 @@ fn together(scheduler: &mut Scheduler, streams: usize, tokens: usize, prompt: us
     Ok(run)
 }
 
-/// The middle one; of an even number of rounds the mean of the two.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let (below, above) = (values.len().saturating_sub(1) / 2, values.len() / 2);
-    match (values.get(below), values.get(above)) {
-        (Some(below), Some(above)) => (below + above) / 2.0,
-        _ => 0.0,
-    }
-}
-
 fn quantile(values: &[f64], q: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let at = (sorted.len() as f64 * q) as usize;
     sorted.get(at.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_of_an_even_number_lies_between_the_two_in_the_middle() {
-        assert_eq!(median(vec![9.0, 1.0, 4.0, 2.0]), 3.0);
-        assert_eq!(median(vec![5.0, 1.0, 4.0]), 4.0);
-        assert_eq!(median(vec![7.0]), 7.0);
-        assert_eq!(median(Vec::new()), 0.0);
-    }
 }
