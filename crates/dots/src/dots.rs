@@ -56,9 +56,13 @@ impl Dots {
     /// As [`Dots`] promises, with `m < rows`.
     #[inline(always)]
     pub unsafe fn put<const N: usize>(&self, m: usize, (n, apart): (usize, usize), sums: [f32; N]) {
-        for (n, sum) in (n..self.cols).step_by(apart).zip(sums) {
-            // SAFETY: a column of the tile.
-            unsafe { *self.out.add(m * self.out_stride + n) = sum }
+        // Not a range with steps, which divides to know how many there are.
+        for (i, sum) in sums.into_iter().enumerate() {
+            let n = n + i * apart;
+            if n < self.cols {
+                // SAFETY: a column of the tile.
+                unsafe { *self.out.add(m * self.out_stride + n) = sum }
+            }
         }
     }
 }

@@ -39,9 +39,10 @@ pub(super) fn serves(record: &Record) -> bool {
     known(p.activation) && keeps && can_write(record, p.n as usize)
 }
 
-/// The largest tile of results: activation rows, and values in all.
-const TILE_ROWS: usize = 128;
-const TILE_VALUES: usize = 8192;
+/// The largest tile of results: activation rows, and values in all. Kernels prepare activations for every tile anew, so a tile
+/// has many columns; its weights still fit into the second-level cache with rows of 2048 values.
+const TILE_ROWS: usize = 64;
+const TILE_VALUES: usize = 32768;
 const _: () = assert!(2 * TILE_VALUES * 4 <= SCRATCH_BYTES && TILE_VALUES / TILE_ROWS >= super::GRAIN);
 
 /// The first column and the columns of every tile over `rows` rows: whole grains, as many as the
