@@ -73,13 +73,12 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let vocab = engine.vocab();
     let ops = match ops {
         Some(step) => {
-            let repeat = number("repeat");
-            // As many prompts as one step reads.
-            let readers = streams.min(engine.chunk() / SHORT).max(1);
-            let ops = match step.as_str() {
-                "prefill" => prompts_ops(&mut engine, readers, repeat)?,
-                _ => step_ops(&mut engine, streams, tokens, repeat)?,
+            // As many prompts as one step reads; or all texts, with half of their tokens.
+            let (texts, tokens, prompt) = match step.as_str() {
+                "prefill" => (streams.min((engine.chunk() / SHORT).max(1)), (0, SHORT), true),
+                _ => (streams, (SHORT + tokens / 2, 1), false),
             };
+            let ops = step_ops(&mut engine, texts, tokens, prompt, number("repeat"))?;
             Some((ops, engine.read_bandwidth()))
         }
         None => None,
@@ -150,32 +149,29 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The ops of a step of `streams` texts that have half of their tokens.
-fn step_ops(engine: &mut Engine, streams: usize, tokens: usize, repeat: usize) -> Result<(Vec<Entry>, Vec<f64>)> {
-    let depth = SHORT + tokens / 2;
-    let mut texts = Vec::with_capacity(streams);
-    for seed in 0..streams {
+/// The ops of a step that reads `len` tokens of each of some texts behind `depth` others: of prompts, or as if they were generated.
+fn step_ops(
+    engine: &mut Engine,
+    texts: usize,
+    (depth, len): (usize, usize),
+    prompt: bool,
+    repeat: usize,
+) -> Result<(Vec<Entry>, Vec<f64>)> {
+    let tokens: Vec<_> = (0..texts).map(|seed| prompt_of(seed, depth + len, engine.vocab())).collect();
+    let mut texts = Vec::with_capacity(tokens.len());
+    for tokens in &tokens {
+        let (before, now) = tokens.split_at(depth);
         let mut text = engine.sequence();
-        engine.prefill(&mut text, &prompt_of(seed, depth, engine.vocab()))?;
-        texts.push(text);
+        if !before.is_empty() {
+            engine.prefill(&mut text, before)?;
+        }
+        texts.push((text, now));
     }
-    bench::ops(engine, repeat, (streams, depth), |engine| {
-        let part = |sequence| Part { sequence, tokens: &[1], outputs: Outputs::Last, prompt: false };
-        let times = engine.time_ops(&mut texts.iter_mut().map(part).collect::<Vec<_>>())?;
-        texts.iter_mut().for_each(|text| text.truncate(depth).unwrap_or_default());
-        Ok(times)
-    })
-}
-
-/// The ops of the step that reads the prompts of `streams` texts.
-fn prompts_ops(engine: &mut Engine, streams: usize, repeat: usize) -> Result<(Vec<Entry>, Vec<f64>)> {
-    let prompts: Vec<_> = (0..streams).map(|seed| prompt_of(seed, SHORT, engine.vocab())).collect();
-    let mut texts: Vec<_> = prompts.iter().map(|_| engine.sequence()).collect();
-    bench::ops(engine, repeat, (streams * SHORT, 0), |engine| {
-        let part = |(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last, prompt: true };
-        let times = engine
-            .time_ops(&mut texts.iter_mut().zip(prompts.iter().map(Vec::as_slice)).map(part).collect::<Vec<_>>())?;
-        texts.iter_mut().for_each(|text| text.truncate(0).unwrap_or_default());
+    bench::ops(engine, repeat, (texts.len() * len, depth), |engine| {
+        let part = |(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last, prompt };
+        let texts_and_tokens = texts.iter_mut().map(|(text, now)| (text, *now));
+        let times = engine.time_ops(&mut texts_and_tokens.map(part).collect::<Vec<_>>())?;
+        texts.iter_mut().for_each(|(text, _)| text.truncate(depth).unwrap_or_default());
         Ok(times)
     })
 }

@@ -288,7 +288,7 @@ fn bench() -> Command {
             option(
                 "ops",
                 "STEP",
-                "Also print every op of a decode or a prefill step (of all streams), with its time and bandwidth",
+                "Also print every op of a decode or a prefill step (of all streams, or as many prompts as fit), with its time and bandwidth",
             )
             .value_parser(["decode", "prefill"])
             .num_args(0..=1)

@@ -39,16 +39,19 @@ pub(super) fn serves(record: &Record) -> bool {
     known(p.activation) && keeps && can_write(record, p.n as usize)
 }
 
-/// The largest tile of results: activation rows, and values in all. Kernels prepare activations for every tile anew, so a tile
-/// has many columns; its weights still fit into the second-level cache with rows of 2048 values.
+/// Activation rows of a tile of results, at most.
 const TILE_ROWS: usize = 64;
-const TILE_VALUES: usize = 32768;
-const _: () = assert!(2 * TILE_VALUES * 4 <= SCRATCH_BYTES && TILE_VALUES / TILE_ROWS >= super::GRAIN);
+/// Columns of a tile with many rows. Kernels prepare activations for every tile anew, so they are many; and they go through its
+/// weights more than once, so these stay near.
+const TILE_COLUMNS: usize = 512;
+/// Results of a tile with few rows, whose weights pass by once.
+const FEW_ROWS: usize = 8192;
+const TILE_VALUES: usize = TILE_ROWS * TILE_COLUMNS;
+const _: () = assert!(2 * TILE_VALUES * 4 <= SCRATCH_BYTES && FEW_ROWS <= TILE_VALUES && TILE_COLUMNS >= super::GRAIN);
 
-/// The first column and the columns of every tile over `rows` rows: whole grains, as many as the
-/// largest tile has.
+/// The first column and the columns of every tile over `rows` rows: whole grains, as many as a tile has.
 fn tiles(columns: impl Iterator<Item = Range<usize>>, rows: usize) -> impl Iterator<Item = (usize, usize)> {
-    let most = TILE_VALUES / rows.clamp(1, TILE_ROWS) / super::GRAIN * super::GRAIN;
+    let most = (FEW_ROWS / rows.max(1)).max(TILE_COLUMNS) / super::GRAIN * super::GRAIN;
     columns.flat_map(move |part| part.clone().step_by(most).map(move |n| (n, most.min(part.end - n))))
 }
 
