@@ -7,8 +7,9 @@
 mod rig;
 
 use akunu_cpu::pool::Pool;
-use akunu_cpu::{Cpu, KvPool, Level, Options};
+use akunu_cpu::{Cpu, Level, Options};
 use akunu_dtype::DType;
+use akunu_plan::KvPool;
 use akunu_plan::op::*;
 use akunu_plan::program::{Arg, Store};
 use akunu_plan::rules::{Chosen, RuleVars, Rules};

@@ -1,23 +1,20 @@
-//! The backend: chooses kernels once, then walks the records with all workers.
+//! The CPU with its workers: walks the records of programs that were checked.
 
 use crate::block::{ALIGN, Block};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::kernels::{self, LONG, matmul};
+use crate::kernels::{self, LONG};
 use crate::level::{Level, LevelError};
-use crate::memory::{Memory, MemoryError};
+use crate::memory::Memory;
 use crate::parts::{self, Parts, Progress};
 use crate::pool::Pool;
-use crate::ready::{self, Ready, Unready};
+use crate::ready::{self, Ready};
 use crate::simd::prefetch;
 use akunu_dots::dots::{AHEAD, PLACES};
-use akunu_dots::packed;
-use akunu_dtype::DType;
-use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
-use akunu_plan::op::{MAXIMA_SLICE, Params, slots};
-use akunu_plan::program::{Arg, Op, Program, Weight};
-use akunu_plan::record::{Record, Region, encode_params, flags, packed_flag};
-use akunu_plan::steps::{KV_BLOCK, RowVars, StepHeader};
-use bytemuck::Zeroable;
+use akunu_plan::backend::{LoadError, SubmitError};
+use akunu_plan::bind::Bound;
+use akunu_plan::proof::Unsound;
+use akunu_plan::record::Region;
+use akunu_plan::steps::RowVars;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -27,7 +24,7 @@ pub struct Options {
     pub threads: Option<usize>,
     /// Overrides `AKUNU_CPU`.
     pub level: Option<Level>,
-    /// Use weights as they lie in their files, not packed.
+    /// Use weights where their files are mapped and as they lie there, instead of copying and packing them.
     pub in_place: bool,
 }
 
@@ -39,32 +36,7 @@ pub enum Error {
     #[error("could not start the worker threads: {0}")]
     Threads(#[from] std::io::Error),
     #[error(transparent)]
-    Memory(#[from] MemoryError),
-}
-
-/// Why a submission was refused. Nothing was run.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplayError {
-    #[error("the program was made ready for another memory")]
-    OtherMemory,
-    #[error("the step variables' header does not describe this memory's layout")]
-    Header,
-    #[error("the step has {asked} {what}, the program at most {most}")]
-    TooMany { what: &'static str, asked: usize, most: usize },
-    #[error("output {output} asks for row {row} of {rows}")]
-    OutputRow { output: usize, row: usize, rows: usize },
-    #[error(
-        "row {row} hides places, or is stored ahead of its position, beyond the block of its own place or in a program for prompts"
-    )]
-    Hidden { row: usize },
-    #[error("row {row} belongs to sequence {sequence} of {sequences}")]
-    Sequence { row: usize, sequence: usize, sequences: usize },
-    #[error("row {row} would reach position {position}; the context ends at {context}")]
-    ContextFull { row: usize, position: usize, context: usize },
-    #[error("row {row} does not go on where its text is: a text's rows stand together, from its first to its last")]
-    Text { row: usize },
-    #[error("record {index} of {records} was asked for")]
-    NoRecord { index: usize, records: usize },
+    Memory(#[from] LoadError),
 }
 
 /// The CPU backend.
@@ -103,47 +75,20 @@ impl Cpu {
         self.pool.workers()
     }
 
-    /// A kernel's name, by the index records carry.
-    pub fn kernel_name(index: u32) -> &'static str {
-        kernels::table().get(index as usize).map_or("?", |row| &row.name)
-    }
-
-    /// Chooses a kernel for every op and writes the records.
-    pub fn bind(&self, program: &Program) -> Result<Bound, NoKernel> {
-        bind(program, |program, op| {
-            let packed = self.packs(program, op);
-            let mut record = describe(program, op);
-            record.flags |= packed_flag(packed);
-            let kernel = kernels::choose(&record, self.level)
-                .ok_or_else(|| NoKernel { backend: "cpu", op: explain(program, op) })?;
-            let (units, grain) = geometry(op);
-            Ok(Choice { kernel, units, grain, packed })
-        })
-    }
-
-    /// Whether an op takes its weights packed. That depends on nothing but their format and shape, so that all ops of all
-    /// programs agree.
-    fn packs(&self, program: &Program, op: &Op) -> bool {
-        let weight = op.args.iter().find_map(|arg| match arg {
-            Arg::Weight(id) => Some(program.weight(*id)),
-            _ => None,
-        });
-        let packs = |w: &Weight| {
-            let fits = w.rows.is_multiple_of(packed::ROWS) && w.cols <= packed::MAX_COLS;
-            fits && akunu_dots::table::packs(w.dtype, self.level)
-        };
-        !self.in_place && weight.is_some_and(packs)
+    /// Whether weights are used as they lie in their mapped files.
+    pub(crate) fn in_place(&self) -> bool {
+        self.in_place
     }
 
     /// Checks a bound program against the memory it will run in, for up to `rows` rows and
     /// `outputs` output rows (the program's `max_rows` and `max_outputs`).
-    pub fn ready(&self, bound: Bound, rows: usize, outputs: usize, memory: &Memory) -> Result<Ready, Unready> {
+    pub fn ready(&self, bound: Bound, rows: usize, outputs: usize, memory: &Memory) -> Result<Ready, Unsound> {
         ready::check(bound, (rows, outputs), memory, self.level)
     }
 
     /// Runs the program `steps` times with nothing in between, or until all texts have ended: `Advance` moves the step
     /// variables. No two texts write to the same block of the KV cache.
-    pub fn replay(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), ReplayError> {
+    pub fn replay(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), SubmitError> {
         check_steps(ready, memory, steps)?;
         if may_part(ready, memory, self.threads(), steps) {
             self.replay_parts(ready, memory, steps);
@@ -152,7 +97,7 @@ impl Cpu {
         memory.set_parts(Parts::WHOLE);
         let kernels = kernels::table();
         let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
-        let phases = &ready.phases[..];
+        let phases = &ready.proof.phases[..];
         self.pool.run_phases(steps * phases.len(), &|phase, lane| {
             if context.ended() {
                 return;
@@ -180,7 +125,7 @@ impl Cpu {
             // scratch for every lane of every part.
             (index < parts.count).then(|| unsafe { whole.part(parts, index, &raw mut headers[index]) })
         });
-        let phases = &ready.phases[..];
+        let phases = &ready.proof.phases[..];
         self.progress.begin();
         let progress = &self.progress;
         self.pool.run(&|worker, _| {
@@ -196,11 +141,11 @@ impl Cpu {
     }
 
     /// Runs one record of the program, to look at its result.
-    pub fn replay_one(&mut self, ready: &Ready, memory: &mut Memory, index: usize) -> Result<(), ReplayError> {
+    pub fn replay_one(&mut self, ready: &Ready, memory: &mut Memory, index: usize) -> Result<(), SubmitError> {
         check_steps(ready, memory, 1)?;
         memory.set_parts(Parts::WHOLE);
         let records = ready.bound.records.len();
-        let record = ready.bound.records.get(index).ok_or(ReplayError::NoRecord { index, records })?;
+        let record = ready.bound.records.get(index).ok_or(SubmitError::NoRecord { index, records })?;
         let kernels = kernels::table();
         let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
         self.pool.run(&|lane, _| {
@@ -230,7 +175,7 @@ impl Cpu {
     }
 
     /// One step with a barrier after every record: the nanoseconds each took, barrier included.
-    pub fn replay_timed(&mut self, ready: &Ready, memory: &mut Memory) -> Result<Vec<u64>, ReplayError> {
+    pub fn replay_timed(&mut self, ready: &Ready, memory: &mut Memory) -> Result<Vec<u64>, SubmitError> {
         check_steps(ready, memory, 1)?;
         memory.set_parts(Parts::WHOLE);
         let kernels = kernels::table();
@@ -271,69 +216,19 @@ fn read_through(bytes: &[u8]) -> u64 {
     sum
 }
 
-/// What kernels are chosen by, as the part of a record that is known before it is written.
-fn describe(program: &Program, op: &Op) -> Record {
-    let rows = program.capacity(op.per) as u32;
-    let (params, flags) = (encode_params(&op.params), flags(program, op));
-    Record { op: op.kind as u32, rows, params, flags, ..Record::zeroed() }
-}
-
-/// The op in words, with the formats and shapes no kernel serves.
-fn explain(program: &Program, op: &Op) -> String {
-    let mut words = op.kind.spec().name.to_string();
-    for arg in op.args {
-        match arg {
-            Arg::Weight(id) => words += &format!(", weight {}", program.weight(id).dtype),
-            Arg::Buffer(id) => {
-                let buffer = program.buffer(id);
-                words += &format!(", {} {:?} {}", buffer.name, buffer.store, buffer.width);
-            }
-            _ => {}
-        }
-    }
-    if let Params::Heads(akunu_plan::op::HeadsParams { kv, head_dim, .. })
-    | Params::MatMulHeads(akunu_plan::op::MatMulHeadsParams {
-        kv,
-        head: akunu_plan::op::HeadParams { head_dim, .. },
-        ..
-    })
-    | Params::Attention(akunu_plan::op::AttentionParams { kv, head_dim, .. }) = op.params
-    {
-        let name = DType::from_index(kv.dtype as u8).map_or("?", |d| d.format().name);
-        words += &format!(", heads of {head_dim}, KV cache {name}");
-    }
-    words
-}
-
-/// Units of work per row and how many stay together. Only products read it; the others cut
-/// their work by the step's rows and the workers there are.
-fn geometry(op: &Op) -> (u32, u32) {
-    match &op.params {
-        Params::MatMul(p) if op.args[slots::matmul::MAXIMA] != Arg::None => (p.n, MAXIMA_SLICE as u32),
-        Params::MatMul(p) => (p.n, matmul::GRAIN as u32),
-        Params::MatMulHeads(p) => (p.product.n, matmul::GRAIN as u32),
-        Params::Heads(p) => (p.heads + p.kv_heads, 1),
-        Params::Head(p) => (p.heads, 1),
-        Params::Attention(p) => (p.heads, 1),
-        _ => (1, 1),
-    }
-}
-
-/// Rows from which on a worker may take them through the whole program by itself: with fewer, products take longer a row.
-pub const PART_ROWS: usize = 16;
-
 /// Whether each worker may take some rows of a step by itself: they are of different texts, and come out as they do together, to the
 /// bit.
 fn may_part(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) -> bool {
     let arena = ready.bound.arena_bytes;
     let room = arena.is_multiple_of(ALIGN) && memory.bytes(Region::ARENA).len() / workers >= arena;
-    let allowed = memory.most_parts() == workers && (2..=parts::MOST).contains(&workers) && room && ready.rows_apart;
+    let allowed =
+        memory.most_parts() == workers && (2..=parts::MOST).contains(&workers) && room && ready.proof.rows_apart;
     let vars = memory.step_vars();
     let header = vars.header();
     // What sees more is split among the workers.
     let short = |row: &RowVars| row.place().saturating_add(steps).max(row.length as usize) < LONG;
     allowed
-        && header.rows as usize >= workers * PART_ROWS
+        && header.rows as usize >= workers * parts::LEAST_ROWS
         && header.outputs == header.rows
         // Texts with rules end a chain when all of them have ended, which no part knows of the others.
         && header.ended == 0
@@ -343,83 +238,11 @@ fn may_part(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) ->
         && vars.rows().iter().all(short)
 }
 
-/// Everything a kernel takes from the step variables, checked once per submission: some
-/// comparisons per row. Block-table entries are checked where they are used.
-fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), ReplayError> {
+/// Whether the program was checked against this memory, and its step variables hold what kernels rely on.
+fn check_steps(ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), SubmitError> {
     if ready.memory != memory.identity() {
-        return Err(ReplayError::OtherMemory);
+        return Err(SubmitError::OtherMemory);
     }
     let layout = memory.step_layout();
-    let vars = memory.step_vars();
-    let header = vars.header();
-    let (rows, outputs) = (header.rows as usize, header.outputs as usize);
-    let emitted = header.emitted_steps as usize;
-    let expected = StepHeader {
-        rows: header.rows,
-        outputs: header.outputs,
-        emitted_steps: header.emitted_steps,
-        ended: header.ended,
-        ..layout.header()
-    };
-    if bytemuck::bytes_of(&expected) != bytemuck::bytes_of(&header) {
-        return Err(ReplayError::Header);
-    }
-    let limit =
-        |what, asked, most| if asked <= most { Ok(()) } else { Err(ReplayError::TooMany { what, asked, most }) };
-    limit("rows", rows, ready.rows.min(layout.max_rows))?;
-    limit("outputs", outputs, ready.outputs.min(layout.max_outputs))?;
-    if ready.rounds {
-        limit("steps", steps, 1)?;
-    }
-    if ready.advances {
-        limit("steps", emitted.saturating_add(steps), layout.max_chain)?;
-    }
-    for (output, &row) in vars.outputs().iter().enumerate() {
-        if row as usize >= rows {
-            return Err(ReplayError::OutputRow { output, row: row as usize, rows });
-        }
-    }
-    if ready.whole_texts {
-        return check_texts(vars.rows());
-    }
-    let context = layout.table_blocks * KV_BLOCK;
-    for (row, vars) in vars.rows().iter().enumerate() {
-        let sequence = vars.sequence as usize;
-        if sequence >= layout.sequences {
-            return Err(ReplayError::Sequence { row, sequence, sequences: layout.sequences });
-        }
-        let last = if ready.advances { steps.saturating_sub(1) } else { 0 };
-        // Hidden places are those of the block before the row's own place.
-        let inside = vars.place() % KV_BLOCK;
-        let beyond = vars.hidden_places().checked_shr(inside as u32).unwrap_or(0) != 0 || vars.ahead as usize > inside;
-        if beyond || ready.rounds && (vars.ahead != 0 || vars.hidden_places() != 0) {
-            return Err(ReplayError::Hidden { row });
-        }
-        let position = vars.place().saturating_add(last);
-        if position >= context {
-            return Err(ReplayError::ContextFull { row, position, context });
-        }
-    }
-    Ok(())
-}
-
-/// Rows that look at each other: runs of positions `0..length`, neighbouring runs of different sequences.
-fn check_texts(rows: &[RowVars]) -> Result<(), ReplayError> {
-    let mut left = 0;
-    for (row, vars) in rows.iter().enumerate() {
-        let before = row.checked_sub(1).map(|r| rows[r]);
-        let goes_on = before.is_some_and(|b| b.sequence == vars.sequence);
-        let right = match before {
-            Some(b) if goes_on => vars.position == b.position + 1 && vars.length == b.length,
-            _ => left == 0 && vars.position == 0,
-        };
-        if !right || vars.position >= vars.length {
-            return Err(ReplayError::Text { row });
-        }
-        left = vars.length - vars.position - 1;
-    }
-    match left {
-        0 => Ok(()),
-        _ => Err(ReplayError::Text { row: rows.len() }),
-    }
+    Ok(ready.proof.check_steps(&memory.step_vars(), &layout, steps)?)
 }

@@ -5,7 +5,7 @@
 //! kernels read about a quarter faster, which is worth one copy at load. Steps over many sequences touch a few lines in
 //! each of thousands of small pages, more than the processor remembers the places of.
 
-use crate::memory::MemoryError;
+use akunu_plan::backend::LoadError;
 use memmap2::MmapMut;
 use std::io;
 
@@ -24,8 +24,8 @@ pub struct Block {
 }
 
 impl Block {
-    pub fn zeroed(what: &'static str, len: usize) -> Result<Self, MemoryError> {
-        let mut map = MmapMut::map_anon(len.max(1)).map_err(|_| MemoryError::OutOfMemory { what, bytes: len })?;
+    pub fn zeroed(what: &'static str, len: usize) -> Result<Self, LoadError> {
+        let mut map = MmapMut::map_anon(len.max(1)).map_err(|_| LoadError::OutOfMemory { what, bytes: len })?;
         #[cfg(target_os = "linux")]
         if len >= LARGE {
             // A wish: without huge pages everything works, slower.
@@ -43,7 +43,7 @@ impl Block {
         len: usize,
         end: impl Fn(usize) -> usize,
         read: impl Fn(usize, &mut [u8]) -> io::Result<()> + Sync,
-    ) -> Result<Self, MemoryError> {
+    ) -> Result<Self, LoadError> {
         let mut block = Self::zeroed(what, len)?;
         let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(8));
         let mut rest = &mut block.map[..len];
@@ -64,7 +64,7 @@ impl Block {
             let mine = work();
             others.into_iter().fold(mine, |done, other| done.and(other.join().unwrap_or(Ok(()))))
         });
-        done.map_err(|e| MemoryError::Unreadable(e.to_string()))?;
+        done.map_err(|e| LoadError::Unreadable(e.to_string()))?;
         Ok(block)
     }
 
@@ -113,6 +113,6 @@ mod tests {
     fn what_cannot_be_read_is_an_error() {
         let short = |at: usize, _: &mut [u8]| if at == 0 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
         let error = Block::filled("test", PIECE + 1, |at| at + PIECE, short).err();
-        assert!(matches!(error, Some(MemoryError::Unreadable(_))), "{error:?}");
+        assert!(matches!(error, Some(LoadError::Unreadable(_))), "{error:?}");
     }
 }

@@ -3,10 +3,11 @@
 use crate::block::ALIGN;
 use crate::kernels::KernelRow;
 use crate::lane::{self, Lane, Split};
-use crate::memory::{KvPool, Memory};
+use crate::memory::Memory;
 use crate::parts::{self, Parts};
 use crate::pool::Barrier;
 use crate::ready::Ready;
+use akunu_plan::backend::KvPool;
 use akunu_plan::op::{KvParams, OpKind, Per};
 use akunu_plan::record::{Addr, Record, Region};
 use akunu_plan::rules::Chosen;
@@ -68,8 +69,8 @@ pub struct Context<'a> {
 
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
 // is separated by barriers, which the records carry where operands overlap; step variables are
-// written by lane 0 of `Advance` alone, which has a barrier before and after it. Parts of a step have rows and headers of
-// their own, and `parts::Progress` keeps the phases of each apart.
+// written by lane 0 of `Advance` alone, which has a barrier before it and is the last record of its step.
+// Parts of a step have rows and headers of their own, and `parts::Progress` keeps the phases of each apart.
 unsafe impl Sync for Context<'_> {}
 
 impl<'a> Context<'a> {

@@ -1,13 +1,17 @@
 //! The CPU backend: a thread pool that walks bound records, and the kernels they name.
 //!
-//! `Cpu::bind` chooses a kernel for every op of a program, `Memory` holds what the records address,
-//! `Cpu::ready` checks the one against the other, and `Cpu::replay` runs it, as often as asked.
+//! [`Cpu`] is a `Backend` of the seam. It is made of parts that its own tests use one by one: binding chooses a kernel for
+//! every op of a program, [`Memory`] holds what the records address, [`Cpu::ready`] checks the one against the other, and
+//! [`Cpu::replay`] runs it, as often as asked.
 
 pub mod backend;
+mod bind;
 mod block;
 pub mod context;
+mod host;
 pub mod kernels;
 pub mod lane;
+mod loaded;
 pub mod memory;
 mod packed;
 mod parts;
@@ -15,8 +19,8 @@ pub mod pool;
 pub mod ready;
 
 pub use akunu_dots::{level, simd};
-pub use backend::{Cpu, Error, Options, PART_ROWS, ReplayError};
+pub use backend::{Cpu, Error, Options};
 pub use level::{Level, LevelError};
-pub use memory::{KvPool, Memory, MemoryError, MemoryPlan, WeightFile};
-pub use parts::MOST as MOST_PARTS;
-pub use ready::{Ready, Unready};
+pub use memory::{Memory, MemoryPlan};
+pub use packed::{AS_STORED, PACKED};
+pub use ready::Ready;

@@ -7,37 +7,13 @@
 use crate::block::Block;
 use crate::packed::Packs;
 use crate::parts::Parts;
+use akunu_plan::backend::{KvPool, LoadError, WeightFile};
 use akunu_plan::bind::Bound;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{StepLayout, StepVars};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// A model file: bytes that stay where they are while their owner lives, and that can also be read.
-pub trait WeightFile: Send + Sync {
-    fn bytes(&self) -> &[u8];
-
-    /// Fills `to` with the bytes from `at` on.
-    fn read(&self, at: usize, to: &mut [u8]) -> std::io::Result<()> {
-        let bytes = at.checked_add(to.len()).and_then(|end| self.bytes().get(at..end));
-        to.copy_from_slice(bytes.ok_or(std::io::ErrorKind::UnexpectedEof)?);
-        Ok(())
-    }
-}
-
-impl WeightFile for Vec<u8> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
-
-/// The KV blocks of one layer group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KvPool {
-    pub block_bytes: usize,
-    pub blocks: usize,
-}
 
 /// What a [`Memory`] is made of.
 pub struct MemoryPlan<'a> {
@@ -56,23 +32,6 @@ pub struct MemoryPlan<'a> {
     /// Parts that the rows of a step may be divided into, each of which has activations of its own: 1, or as many as there are
     /// workers, up to [`crate::MOST_PARTS`]. It is divided where the arena has room for all.
     pub parts: usize,
-}
-
-/// Why memory could not be laid out.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MemoryError {
-    #[error("programs that share memory must have the same constants; program {0} has others than the first")]
-    OtherConstants(usize),
-    #[error("{what}: at most {most}, not {asked}")]
-    TooMany { what: &'static str, asked: usize, most: usize },
-    #[error("{what}: {bytes} bytes were asked for, more than this machine can address")]
-    TooLarge { what: &'static str, bytes: u128 },
-    #[error("{what}: this machine could not give {bytes} bytes of memory")]
-    OutOfMemory { what: &'static str, bytes: usize },
-    #[error("the weights could not be read: {0}")]
-    Unreadable(String),
-    #[error("weights that overlap at byte {0} of their file cannot be packed")]
-    Overlapping(usize),
 }
 
 /// Base addresses and lengths by region.
@@ -105,14 +64,14 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    pub fn new(plan: MemoryPlan<'_>) -> Result<Self, MemoryError> {
+    pub fn new(plan: MemoryPlan<'_>) -> Result<Self, LoadError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let MemoryPlan { programs, steps, kv, files, copy, arena, parts } = plan;
         limit("KV groups", kv.len(), Region::MAX_KV_GROUPS)?;
         limit("model files", files.len(), Region::MAX_FILES)?;
         let constants = programs.first().map_or(&[][..], |p| &p.constants);
         if let Some(other) = programs.iter().position(|p| !same_bits(&p.constants, constants)) {
-            return Err(MemoryError::OtherConstants(other));
+            return Err(LoadError::OtherConstants(other));
         }
         let mut memory = Self {
             regions: Box::new(Regions { bases: [std::ptr::null_mut(); Region::COUNT], lens: [0; Region::COUNT] }),
@@ -132,7 +91,7 @@ impl Memory {
         memory.own(Region::STEPS, "step variables", steps.bytes())?;
         for (group, pool) in kv.iter().enumerate() {
             let bytes = pool.block_bytes as u128 * pool.blocks as u128;
-            let len = usize::try_from(bytes).map_err(|_| MemoryError::TooLarge { what: "KV cache", bytes })?;
+            let len = usize::try_from(bytes).map_err(|_| LoadError::TooLarge { what: "KV cache", bytes })?;
             memory.own(Region::kv(group as u8), "KV cache", len)?;
         }
         for (index, file) in files.into_iter().enumerate() {
@@ -142,7 +101,7 @@ impl Memory {
             if copy && Block::worth_copying(len) || !packs.is_empty() {
                 let read = |at: usize, to: &mut [u8]| packs.read(file.as_ref(), at, to);
                 memory.hold(region, Block::filled("weights", len, |at| packs.end(at), read)?);
-                memory.packed.extend(packs.matrices(region));
+                memory.packed.extend(packs.places(region));
                 continue;
             }
             // Never written through: `ready` lets records write only to the arena and to KV pools.
@@ -154,7 +113,7 @@ impl Memory {
         Ok(memory)
     }
 
-    fn own(&mut self, region: Region, what: &'static str, len: usize) -> Result<(), MemoryError> {
+    fn own(&mut self, region: Region, what: &'static str, len: usize) -> Result<(), LoadError> {
         self.hold(region, Block::zeroed(what, len)?);
         Ok(())
     }
@@ -262,8 +221,8 @@ impl Memory {
     }
 }
 
-fn limit(what: &'static str, asked: usize, most: usize) -> Result<(), MemoryError> {
-    if asked <= most { Ok(()) } else { Err(MemoryError::TooMany { what, asked, most }) }
+fn limit(what: &'static str, asked: usize, most: usize) -> Result<(), LoadError> {
+    if asked <= most { Ok(()) } else { Err(LoadError::TooMany { what, asked, most }) }
 }
 
 /// Equality that takes NaN for itself.

@@ -1,13 +1,22 @@
 //! Reading packed weights: which matrices of a file are packed (`akunu_dots::packed`), and packing them as they are read.
 
 use crate::block::PIECE;
-use crate::memory::{MemoryError, WeightFile};
 use akunu_dots::packed::{Fields, ROWS};
 use akunu_dtype::DType;
+use akunu_plan::backend::{LoadError, WeightFile};
 use akunu_plan::bind::Bound;
-use akunu_plan::op::{EmbedParams, MatMulParams, OpKind, slots};
-use akunu_plan::record::{Addr, Record, Region, W_IS_PACKED};
+use akunu_plan::op::{EmbedParams, MatMulHeadsParams, MatMulParams, OpKind, slots};
+use akunu_plan::record::{Addr, Record, Region};
 use std::io;
+
+/// How weights lie in memory, by the number that records carry: as in their file, or packed.
+pub const AS_STORED: u32 = 0;
+pub const PACKED: u32 = 1;
+
+/// The layout of weights that are packed or not.
+pub fn layout(packed: bool) -> u32 {
+    if packed { PACKED } else { AS_STORED }
+}
 
 /// Bytes that are read and packed at a time, about.
 const AT_ONCE: usize = 64 << 10;
@@ -32,15 +41,16 @@ pub struct Packs(Vec<Pack>);
 
 impl Packs {
     /// Those that records of `programs` take so, of a file of `len` bytes.
-    pub fn of(programs: &[&Bound], file: Region, len: usize) -> Result<Self, MemoryError> {
-        let records = programs.iter().flat_map(|p| &p.records).filter(|r| r.flags & W_IS_PACKED != 0);
-        let mut packs: Vec<Pack> = records.flat_map(|record| matrices(record, file)).collect();
+    pub fn of(programs: &[&Bound], file: Region, len: usize) -> Result<Self, LoadError> {
+        let records = programs.iter().flat_map(|p| &p.records).filter(|r| r.weight_layout == PACKED);
+        let taken = records.flat_map(matrices).filter(|matrix| matrix.at.region() == file);
+        let mut packs: Vec<Pack> = taken.filter_map(|matrix| matrix.pack()).collect();
         // What does not fit its file is refused when its program is checked.
         packs.retain(|pack| pack.start.checked_add(pack.bytes).is_some_and(|end| end <= len));
         packs.sort_by_key(|pack| (pack.start, pack.bytes));
         packs.dedup();
         match packs.array_windows().find(|[a, b]| a.end() > b.start) {
-            Some([_, b]) => Err(MemoryError::Overlapping(b.start)),
+            Some([_, b]) => Err(LoadError::Overlapping(b.start)),
             None => Ok(Self(packs)),
         }
     }
@@ -50,7 +60,7 @@ impl Packs {
     }
 
     /// Where each begins, its bytes and those of a row.
-    pub fn matrices(&self, file: Region) -> impl Iterator<Item = (Addr, (usize, usize))> {
+    pub fn places(&self, file: Region) -> impl Iterator<Item = (Addr, (usize, usize))> {
         self.0.iter().map(move |pack| (Addr::new(file, pack.start), (pack.bytes, pack.row_bytes)))
     }
 
@@ -91,27 +101,47 @@ impl Packs {
     }
 }
 
-/// The matrices of a file that a record takes.
-fn matrices(record: &Record, file: Region) -> impl Iterator<Item = Pack> + use<> {
-    let (slots, rows, row_bytes, dtype) = match record.kind() {
+/// A weight matrix that a record takes.
+pub struct Matrix {
+    pub at: Addr,
+    pub rows: usize,
+    pub cols: usize,
+    pub row_bytes: usize,
+    dtype: u32,
+}
+
+impl Matrix {
+    /// How it is packed, where its format can be.
+    fn pack(&self) -> Option<Pack> {
+        let fields = DType::from_index(u8::try_from(self.dtype).ok()?).and_then(Fields::of)?;
+        let bytes = self.rows.checked_mul(self.row_bytes)?;
+        Some(Pack { start: self.at.offset(), bytes, row_bytes: self.row_bytes, fields })
+    }
+}
+
+/// The weight matrices that a record takes.
+pub fn matrices(record: &Record) -> impl Iterator<Item = Matrix> + use<> {
+    let product = |p: &MatMulParams| (p.n, p.k, p.row_bytes, p.dtype);
+    let (slots, (rows, cols, row_bytes, dtype)) = match record.kind() {
         Some(OpKind::Embed) => {
             let p = record.params::<EmbedParams>();
-            ([slots::embed::TABLE; 2], p.vocab, p.row_bytes, p.dtype)
+            ([slots::embed::TABLE; 2], (p.vocab, p.dim, p.row_bytes, p.dtype))
         }
-        Some(OpKind::MatMulGated) => {
-            let p = record.params::<MatMulParams>();
-            ([slots::gated::W, slots::gated::U], p.n, p.row_bytes, p.dtype)
+        Some(OpKind::MatMul) => ([slots::matmul::W; 2], product(record.params())),
+        Some(OpKind::MatMulHeads) => {
+            ([slots::matmul_heads::W; 2], product(&record.params::<MatMulHeadsParams>().product))
         }
-        _ => {
-            let p = record.params::<MatMulParams>();
-            ([slots::matmul::W; 2], p.n, p.row_bytes, p.dtype)
-        }
+        Some(OpKind::MatMulGated) => ([slots::gated::W, slots::gated::U], product(record.params())),
+        _ => ([usize::MAX; 2], (0, 0, 0, 0)),
     };
-    let fields = DType::from_index(dtype as u8).and_then(Fields::of);
-    let starts = slots.map(|slot| record.args[slot]);
-    starts.into_iter().filter(move |at| at.region() == file).filter_map(move |at| {
-        let bytes = rows as usize * row_bytes as usize;
-        Some(Pack { start: at.offset(), bytes, row_bytes: row_bytes as usize, fields: fields? })
+    let count = if slots[0] == slots[1] { 1 } else { 2 };
+    let at = slots.map(|slot| record.args.get(slot).copied());
+    at.into_iter().take(count).flatten().map(move |at| Matrix {
+        at,
+        rows: rows as usize,
+        cols: cols as usize,
+        row_bytes: row_bytes as usize,
+        dtype,
     })
 }
 

@@ -29,6 +29,20 @@ impl Parts {
 /// Parts of a step, at most.
 pub const MOST: usize = 4;
 
+/// Rows of a part, at least: with fewer, products take longer a row.
+pub const LEAST_ROWS: usize = 16;
+
+/// Bytes of weights up to which each worker takes some rows of a batch through the whole model: that every worker reads all weights
+/// costs less than to divide every op and to wait for each other (32 texts, by turns: 1.2 times as fast with 3 MB, 1.09 and 1.14 with
+/// 100 MB, 0.99 with 400 MB).
+const SMALL: u64 = 128 << 20;
+
+/// Parts that batches of up to `batch` rows may be divided into: 1, or as many as there are workers.
+pub fn of_batches(workers: usize, batch: usize, weight_bytes: u64) -> usize {
+    let divides = weight_bytes <= SMALL && workers <= MOST && workers * LEAST_ROWS <= batch;
+    if divides { workers } else { 1 }
+}
+
 /// Lanes of a phase where a worker helps another.
 pub(crate) const LANES: usize = 2;
 const FIRST: Lane = Lane { index: 0, count: LANES };

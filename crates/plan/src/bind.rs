@@ -2,7 +2,7 @@
 
 use crate::op::{Holds, MAX_SLOTS, Use};
 use crate::program::{Arg, Op, Program};
-use crate::record::{Addr, BARRIER, Record, Region, encode_params, flags, packed_flag};
+use crate::record::{Addr, BARRIER, Record, Region, encode_params, flags};
 
 /// A backend's choice for one op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +11,8 @@ pub struct Choice {
     pub kernel: u32,
     pub units: u32,
     pub grain: u32,
-    /// Whether the op's weights are packed.
-    pub packed: bool,
+    /// How the op's weights lie in the backend's memory: a number of the backend's own, 0 as in the file.
+    pub weight_layout: u32,
 }
 
 /// An op no kernel of the backend can run.
@@ -90,12 +90,12 @@ fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     Record {
         kernel: choice.kernel,
         op: op.kind as u32,
-        flags: flags(program, op) | packed_flag(choice.packed),
+        flags: flags(program, op),
         after: 0,
         units: choice.units,
         grain: choice.grain,
         rows: program.capacity(op.per) as u32,
-        reserved: 0,
+        weight_layout: choice.weight_layout,
         strides,
         args,
         planes,

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod backend;
 pub mod bind;
 pub mod build;
 pub mod cost;
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod null;
 pub mod op;
 pub mod program;
+pub mod proof;
 pub mod record;
 pub mod reference;
 pub mod rules;
@@ -23,10 +25,15 @@ pub mod serial;
 pub mod steps;
 pub mod verify;
 
+pub use backend::{
+    Backend, BoundProgram, Info, KvCopy, KvPool, LoadError, LoadPlan, Loaded, Preferences, SubmitError, Want,
+    WeightFile,
+};
 pub use bind::{Bound, Choice, NoKernel, bind};
 pub use build::{BuildError, BuildOptions, Output, build};
 pub use draw::{DrawVars, Draws};
 pub use program::Program;
+pub use proof::{Proof, Unsound};
 pub use record::{Addr, Record, Region};
 pub use rules::{RuleVars, Rules};
-pub use steps::{KV_BLOCK, NO_BLOCK, RowVars, StepLayout, StepVars};
+pub use steps::{KV_BLOCK, NO_BLOCK, RowVars, StepError, StepLayout, StepVars};

@@ -10,7 +10,7 @@ use crate::rules::Chosen;
 use crate::steps::StepVars;
 
 pub fn bind(program: &Program) -> Result<Bound, NoKernel> {
-    bind_records(program, |_, op| Ok(Choice { kernel: op.kind as u32, units: 1, grain: 1, packed: false }))
+    bind_records(program, |_, op| Ok(Choice { kernel: op.kind as u32, units: 1, grain: 1, weight_layout: 0 }))
 }
 
 /// Walks the records `times` times; every output row's token is 0.

@@ -89,9 +89,6 @@ pub const BARRIER: u32 = 8;
 pub const MAY_ROUND: u32 = 16;
 /// `Record::flags`: the row count is the step's input frames.
 pub const PER_FRAME: u32 = 32;
-/// `Record::flags`: weight rows are interleaved as the backend likes them, in the bytes they have in their file.
-pub const W_IS_PACKED: u32 = 256;
-
 /// One dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 #[repr(C, align(64))]
@@ -109,7 +106,8 @@ pub struct Record {
     pub grain: u32,
     /// Rows it runs over at most.
     pub rows: u32,
-    pub reserved: u32,
+    /// How the op's weights lie in the backend's memory: a number of the backend's own, 0 as in the file.
+    pub weight_layout: u32,
     /// Bytes from one row to the next in each activation operand.
     pub strides: [u32; MAX_SLOTS],
     /// Operands, by the slots of the op table.
@@ -161,11 +159,6 @@ pub fn flags(program: &Program, op: &Op) -> u32 {
         }
     }
     flags
-}
-
-/// The flag of whether weights are packed.
-pub fn packed_flag(packed: bool) -> u32 {
-    if packed { W_IS_PACKED } else { 0 }
 }
 
 /// The flag of the form an activation operand has.

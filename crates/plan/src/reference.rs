@@ -1,11 +1,16 @@
 //! The reference executor: any program, slowly, in f32, one op after the other.
 //!
-//! It shares no arithmetic with the kernels. Every buffer is a plain vector of its own, weights
-//! are decoded row by row, int8 activations are rounded but kept as f32, and the KV cache is a
-//! map. Kernels of every backend are tested against it.
+//! It shares no arithmetic with the kernels. Every buffer is a plain vector of its own, weights are decoded row by row,
+//! and int8 activations are rounded but kept as f32. Kernels of every backend are tested against it, and it is a backend
+//! itself ([`ReferenceBackend`]): the proof that nothing but the seam is needed.
 
 mod arithmetic;
+mod backend;
+mod kv;
 
+pub use backend::ReferenceBackend;
+
+use crate::backend::KvPool;
 use crate::draw;
 use crate::op::*;
 use crate::program::*;
@@ -14,7 +19,7 @@ use crate::rules::Chosen;
 use crate::steps::{KV_BLOCK, RowVars, StepLayout, StepVars};
 use akunu_dtype::Planes;
 use arithmetic::*;
-use std::collections::HashMap;
+use kv::{Kv, Place};
 
 /// Gives the bytes behind a weight's address.
 pub trait Bytes {
@@ -30,23 +35,22 @@ impl Bytes for akunu_formats::ModelFile {
     }
 }
 
-/// Keys and values of one layer in one block: `[kv][head][position][head_dim]`.
-type KvBlocks = HashMap<(u32, u32, u32), Vec<f32>>;
-
+/// One program with memory of its own.
 pub struct Reference<'a> {
     program: &'a Program,
     weights: &'a dyn Bytes,
-    buffers: Vec<Vec<f32>>,
-    kv: KvBlocks,
+    buffers: Buffers,
+    kv: Kv,
     steps: Vec<u32>,
 }
 
 impl<'a> Reference<'a> {
     pub fn new(program: &'a Program, weights: &'a dyn Bytes, layout: StepLayout) -> Self {
-        let buffers = program.buffers.iter().map(|b| vec![f32::NAN; program.capacity(b.per) * b.width]).collect();
-        let mut steps = vec![0; layout.bytes() / 4];
-        *StepVars::new(&mut steps).header_mut() = layout.header();
-        Self { program, weights, buffers, kv: HashMap::new(), steps }
+        let blocks = layout.sequences * layout.table_blocks;
+        let pool = |group: &KvGroup| KvPool { block_bytes: group.block_bytes, blocks };
+        let pools: Vec<KvPool> = program.kv_groups.iter().map(pool).collect();
+        let kv = Kv::new(&pools).expect("a test's cache fits this machine");
+        Self { program, weights, buffers: Buffers::new(program), kv, steps: steps_of(layout) }
     }
 
     pub fn steps(&mut self) -> StepVars<'_> {
@@ -55,29 +59,71 @@ impl<'a> Reference<'a> {
 
     /// `[rows][width]` of a buffer.
     pub fn buffer(&self, id: BufferId) -> &[f32] {
-        &self.buffers[id.0 as usize]
+        &self.buffers.0[id.0 as usize]
     }
 
     /// `[frames][bands]` that the step starts from; empty where it starts from tokens.
     pub fn input_mut(&mut self) -> &mut [f32] {
-        self.program.input.map_or(&mut [], |id| &mut self.buffers[id.0 as usize])
+        self.program.input.map_or(&mut [], |id| &mut self.buffers.0[id.0 as usize])
     }
 
-    /// Goes on after what another executor wrote into its KV cache.
+    /// Goes on after what another executor of as large a cache wrote there.
     pub fn take_cache(&mut self, from: &Reference<'_>) {
-        self.kv.extend(from.kv.iter().map(|(key, block)| (*key, block.clone())));
+        for group in 0..self.program.kv_groups.len() {
+            self.kv.group_mut(group).copy_from_slice(from.kv.group(group));
+        }
+    }
+
+    fn executor(&mut self) -> Executor<'_> {
+        let Self { program, weights, buffers, kv, steps } = self;
+        Executor { program, weights: *weights, buffers: &mut buffers.0, kv, steps }
     }
 
     /// One step: every op once, unless all texts have ended.
     pub fn run(&mut self) {
-        if self.steps().header().ended == 0 {
+        self.executor().run();
+    }
+
+    pub fn run_op(&mut self, index: usize) {
+        self.executor().run_op(index);
+    }
+}
+
+/// Activations of one program, by buffer.
+struct Buffers(Vec<Vec<f32>>);
+
+impl Buffers {
+    fn new(program: &Program) -> Self {
+        Self(program.buffers.iter().map(|b| vec![f32::NAN; program.capacity(b.per) * b.width]).collect())
+    }
+}
+
+/// Step variables of a layout, with their header.
+fn steps_of(layout: StepLayout) -> Vec<u32> {
+    let mut steps = vec![0; layout.bytes() / 4];
+    *StepVars::new(&mut steps).header_mut() = layout.header();
+    steps
+}
+
+/// A program in the memory that it runs in.
+struct Executor<'a> {
+    program: &'a Program,
+    weights: &'a dyn Bytes,
+    buffers: &'a mut [Vec<f32>],
+    kv: &'a mut Kv,
+    steps: &'a mut [u32],
+}
+
+impl Executor<'_> {
+    fn run(&mut self) {
+        if StepVars::new(self.steps).header().ended == 0 {
             (0..self.program.ops.len()).for_each(|i| self.run_op(i));
         }
     }
 
-    pub fn run_op(&mut self, index: usize) {
+    fn run_op(&mut self, index: usize) {
         let op = &self.program.ops[index];
-        let vars = StepVars::new(&mut self.steps);
+        let vars = StepVars::new(self.steps);
         let rows = vars.rows().to_vec();
         let outputs = vars.outputs().to_vec();
         let count = match op.per {
@@ -100,7 +146,7 @@ impl<'a> Reference<'a> {
                 Chosen { token, logit: logits[token as usize], total: value(TOTAL, r).unwrap_or(0.0) }
             };
             let chosen: Vec<Chosen> = (0..count).map(choice).collect();
-            StepVars::new(&mut self.steps).advance(&chosen);
+            StepVars::new(self.steps).advance(&chosen);
         }
     }
 
@@ -269,7 +315,7 @@ impl<'a> Reference<'a> {
             }
             (OpKind::Suppress, _) => self.suppress(op, r),
             (OpKind::Sample, _) => {
-                let vars = StepVars::new(&mut self.steps).draws()[r];
+                let vars = StepVars::new(self.steps).draws()[r];
                 let drawn = vars.draw(&self.row(op, slots::sample::X, r));
                 self.set(op, slots::sample::Y, r, &[drawn.map_or(NONE_DRAWN, |token| token as f32)]);
             }
@@ -279,7 +325,7 @@ impl<'a> Reference<'a> {
 
     fn suppress(&mut self, op: &Op, r: usize) {
         use slots::suppress::*;
-        let vars = StepVars::new(&mut self.steps);
+        let vars = StepVars::new(self.steps);
         let (rules, text) = (*vars.rules(), vars.texts()[r]);
         if !rules.govern(&text) {
             return self.set(op, TOTAL, r, &[0.0]);
@@ -348,15 +394,11 @@ impl<'a> Reference<'a> {
     }
 
     /// Keys or values of a row into the KV cache, heads of `d` values.
-    fn keep(&mut self, kv: &KvParams, are_values: bool, d: usize, row: RowVars, values: &[f32]) {
-        let place = row.place();
-        let block = StepVars::new(&mut self.steps).table(kv.group as usize, row.sequence as usize)[place / KV_BLOCK];
-        let width = values.len();
-        let store =
-            self.kv.entry((kv.group, block, kv.layer_offset)).or_insert_with(|| vec![f32::NAN; 2 * width * KV_BLOCK]);
+    fn keep(&mut self, kv: &KvParams, is_value: bool, d: usize, row: RowVars, values: &[f32]) {
+        let position = row.place();
+        let block = StepVars::new(self.steps).table(kv.group as usize, row.sequence as usize)[position / KV_BLOCK];
         for (head, values) in values.chunks(d).enumerate() {
-            let at = (usize::from(are_values) * width + head * d) * KV_BLOCK + place % KV_BLOCK * d;
-            store[at..at + d].copy_from_slice(values);
+            self.kv.write(kv, Place { block, is_value, head, position }, values);
         }
     }
 
@@ -366,13 +408,13 @@ impl<'a> Reference<'a> {
         let (d, positions) = (a.head_dim as usize, p.positions as usize);
         let q = self.row(op, slots::weights::Q, r)[p.head as usize * d..][..d].to_vec();
         let kv_head = (p.head / (a.heads / a.kv_heads)) as usize;
-        let table = StepVars::new(&mut self.steps).table(a.kv.group as usize, row.sequence as usize).to_vec();
+        let table = StepVars::new(self.steps).table(a.kv.group as usize, row.sequence as usize).to_vec();
         let (first, last) = seen(&a, row);
         let scores: Vec<f32> = (first..=last.min(positions - 1))
             .map(|position| {
-                let block = &self.kv[&(a.kv.group, table[position / KV_BLOCK], a.kv.layer_offset)];
-                let at = kv_head * d * KV_BLOCK + position % KV_BLOCK * d;
-                dot(&q, &block[at..at + d]) * a.scale
+                let block = table[position / KV_BLOCK];
+                let key = self.kv.read(&a.kv, Place { block, is_value: false, head: kv_head, position }, d);
+                key.map_or(f32::NEG_INFINITY, |key| dot(&q, &key) * a.scale)
             })
             .collect();
         let weights = exponentials(&scores);
@@ -391,16 +433,15 @@ impl<'a> Reference<'a> {
         let own = op.args[KV] == Arg::None;
         let table = match own {
             true => Vec::new(),
-            false => StepVars::new(&mut self.steps).table(p.kv.group as usize, row.sequence as usize).to_vec(),
+            false => StepVars::new(self.steps).table(p.kv.group as usize, row.sequence as usize).to_vec(),
         };
-        let stored = |half: usize, head: usize, position: usize| {
+        // `None` where the sequence has no block: what no row sees any more.
+        let stored = |is_value: bool, head: usize, position: usize| {
             if own {
                 let at = (r + position - row.position as usize) * width + head * d;
-                return &self.buffers[buffer_of(op, [K, V][half])][at..at + d];
+                return Some(self.buffers[buffer_of(op, if is_value { V } else { K })][at..at + d].to_vec());
             }
-            let block = &self.kv[&(p.kv.group, table[position / KV_BLOCK], p.kv.layer_offset)];
-            let at = (half * width + head * d) * KV_BLOCK + position % KV_BLOCK * d;
-            &block[at..at + d]
+            self.kv.read(&p.kv, Place { block: table[position / KV_BLOCK], is_value, head, position }, d)
         };
         let mut out = Vec::with_capacity(q.len());
         for (head, q) in q.chunks(d).enumerate() {
@@ -410,7 +451,8 @@ impl<'a> Reference<'a> {
                     if row.hides(position) {
                         return f32::NEG_INFINITY;
                     }
-                    let s = dot(q, stored(0, kv_head, position)) * p.scale;
+                    let Some(key) = stored(false, kv_head, position) else { return f32::NEG_INFINITY };
+                    let s = dot(q, &key) * p.scale;
                     if p.soft_cap != 0.0 { (s / p.soft_cap).tanh() * p.soft_cap } else { s }
                 })
                 .collect();
@@ -418,8 +460,8 @@ impl<'a> Reference<'a> {
             let total: f64 = weights.iter().sum();
             let mut mixed = vec![0.0f64; d];
             for (weight, position) in weights.iter().zip(first..=last) {
-                for (m, v) in mixed.iter_mut().zip(stored(1, kv_head, position)) {
-                    *m += weight * f64::from(*v);
+                for (m, v) in mixed.iter_mut().zip(stored(true, kv_head, position).unwrap_or_default()) {
+                    *m += weight * f64::from(v);
                 }
             }
             out.extend(mixed.iter().map(|m| (m / total) as f32));

@@ -3,10 +3,10 @@
 use crate::bind::Bound;
 use crate::record::{Addr, Record};
 
-const MAGIC: [u8; 8] = *b"AKUNUBP3";
+const MAGIC: [u8; 8] = *b"AKUNUBP4";
 
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum LoadError {
+pub enum SerialError {
     #[error("not a bound program of this version")]
     Magic,
     #[error("a bound program of {expected} bytes, but {found} are there")]
@@ -31,11 +31,11 @@ impl Bound {
         out
     }
 
-    pub fn from_bytes(bytes: &[u8]) -> Result<Bound, LoadError> {
-        let (magic, rest) = bytes.split_at_checked(MAGIC.len()).ok_or(LoadError::Magic)?;
-        let (head, body) = rest.split_at_checked(40).ok_or(LoadError::Magic)?;
+    pub fn from_bytes(bytes: &[u8]) -> Result<Bound, SerialError> {
+        let (magic, rest) = bytes.split_at_checked(MAGIC.len()).ok_or(SerialError::Magic)?;
+        let (head, body) = rest.split_at_checked(40).ok_or(SerialError::Magic)?;
         if magic != MAGIC {
-            return Err(LoadError::Magic);
+            return Err(SerialError::Magic);
         }
         let word = |i: usize| head[8 * i..8 * i + 8].iter().rev().fold(0, |v, b| v << 8 | u64::from(*b));
         let expected = word(0)
@@ -44,7 +44,7 @@ impl Bound {
             .and_then(|(r, c)| r.checked_add(c))
             .unwrap_or(u64::MAX);
         if expected != body.len() as u64 {
-            return Err(LoadError::Length { expected, found: body.len() as u64 });
+            return Err(SerialError::Length { expected, found: body.len() as u64 });
         }
         let (records, constants) = body.split_at(word(0) as usize * size_of::<Record>());
         Ok(Bound {

@@ -4,7 +4,12 @@
 //! [block tables][emitted tokens]`.
 //! The host writes it before a submission; `Advance` moves it on between the steps of a chain.
 
+mod check;
+
+pub use check::StepError;
+
 use crate::draw::DrawVars;
+use crate::op::Per;
 use crate::rules::{Chosen, RuleVars, Rules};
 use bytemuck::{Pod, Zeroable};
 
@@ -38,6 +43,17 @@ pub struct StepHeader {
     /// chain that are left do nothing.
     pub ended: u32,
     pub reserved: [u32; 3],
+}
+
+impl StepHeader {
+    /// Rows of what is there per row, output or frame.
+    pub fn count(&self, per: Per) -> usize {
+        match per {
+            Per::Row => self.rows as usize,
+            Per::Output => self.outputs as usize,
+            Per::Frame => 2 * self.rows as usize,
+        }
+    }
 }
 
 /// One row of a step: a token of a sequence at a position.

@@ -6,7 +6,7 @@ use akunu_formats::ModelFile;
 use akunu_plan::op::{OpKind, Params, slots};
 use akunu_plan::program::{Arg, BufferId, Program, Store};
 use akunu_plan::reference::Reference;
-use akunu_plan::serial::LoadError;
+use akunu_plan::serial::SerialError;
 use akunu_plan::verify::verify;
 use akunu_plan::{Bound, BuildOptions, Output, RowVars, StepLayout, StepVars, build, null};
 use akunu_testkit::{fixtures, relative_error};
@@ -182,7 +182,7 @@ fn a_bound_program_comes_back_from_its_bytes() {
     }
     let mut huge = bytes.clone();
     huge[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
-    assert!(matches!(Bound::from_bytes(&huge), Err(LoadError::Length { .. })));
+    assert!(matches!(Bound::from_bytes(&huge), Err(SerialError::Length { .. })));
 }
 
 #[test]

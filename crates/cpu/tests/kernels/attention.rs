@@ -2,11 +2,12 @@
 
 use crate::heads::kv_params;
 use crate::rig::*;
-use akunu_cpu::{KvPool, Level, ReplayError};
+use akunu_cpu::Level;
 use akunu_dtype::{DType, Planes, PlanesMut};
 use akunu_plan::op::{slots::attention::*, *};
 use akunu_plan::program::{Arg, BufferId, Store};
 use akunu_plan::steps::{KV_BLOCK, NO_BLOCK, RowVars};
+use akunu_plan::{KvPool, StepError, SubmitError};
 
 struct Case {
     dtype: DType,
@@ -361,7 +362,7 @@ fn texts_that_are_not_whole_are_refused() {
             break_it(&mut rows);
             running.rows(&rows);
             let found = cpu.replay(&running.ready, &mut running.memory, 1);
-            assert!(matches!(found, Err(ReplayError::Text { .. })), "{what}: {found:?}");
+            assert!(matches!(found, Err(SubmitError::Steps(StepError::Text { .. }))), "{what}: {found:?}");
         }
     }
 }

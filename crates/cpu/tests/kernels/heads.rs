@@ -1,8 +1,9 @@
 //! Head norm, rotation and the KV write.
 
 use crate::rig::*;
-use akunu_cpu::{KvPool, Level};
+use akunu_cpu::Level;
 use akunu_dtype::{DType, Planes};
+use akunu_plan::KvPool;
 use akunu_plan::op::{slots::heads::*, *};
 use akunu_plan::program::{Arg, Store};
 use akunu_plan::record::Region;

@@ -138,7 +138,8 @@ fn wide_products_add_to_their_residual_once() {
 /// What kernels keep of a packed row has room for so many values.
 #[test]
 fn rows_that_are_too_long_stay_as_they_are() {
-    use akunu_plan::record::W_IS_PACKED;
+    use akunu_cpu::PACKED;
+    use akunu_plan::Backend;
     let mut noise = Noise::new(33);
     for cpu in backends().iter().filter(|cpu| cpu.level() >= Level::Avx2) {
         for (k, most) in [(1 << 16, true), ((1 << 16) + 32, false)] {
@@ -147,7 +148,7 @@ fn rows_that_are_too_long_stay_as_they_are() {
             let (x, y) = (rig.buffer(Per::Row, k, Store::Q8), rig.f32(16));
             rig.op(OpKind::MatMul, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), w.arg], Params::MatMul(w.product));
             let bound = cpu.bind(&rig.program).expect("a kernel for either");
-            let packed = bound.records[0].flags & W_IS_PACKED != 0;
+            let packed = bound.records[0].weight_layout == PACKED;
             let packs = [1, 3].contains(&cpu.threads());
             assert_eq!(packed, most && packs, "{k} values, {} threads", cpu.threads());
         }

@@ -2,12 +2,13 @@
 //! memory, and collects every failure of a table of cases.
 #![allow(dead_code)]
 
-use akunu_cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready};
+use akunu_cpu::{Cpu, Level, Memory, MemoryPlan, Options, Ready};
 use akunu_dtype::{DType, Planes, PlanesMut, q8, tiles};
 use akunu_plan::op::{Activation, MAX_SLOTS, MatMulParams, OpKind, Params, Per};
 use akunu_plan::program::*;
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::{RowVars, StepLayout};
+use akunu_plan::{Backend, KvPool};
 use std::sync::Arc;
 
 /// A small generator of repeatable noise.

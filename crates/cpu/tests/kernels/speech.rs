@@ -2,8 +2,8 @@
 
 use crate::heads::kv_params;
 use crate::rig::*;
-use akunu_cpu::KvPool;
 use akunu_dtype::{DType, Planes};
+use akunu_plan::KvPool;
 use akunu_plan::op::*;
 use akunu_plan::program::{Arg, Store};
 use akunu_plan::steps::{KV_BLOCK, RowVars};

@@ -1,8 +1,9 @@
 //! A two-layer decoder with random weights, by hand: every op that a greedy step has.
 
 use crate::rig::*;
-use akunu_cpu::{Cpu, KvPool};
+use akunu_cpu::Cpu;
 use akunu_dtype::DType;
+use akunu_plan::KvPool;
 use akunu_plan::op::{slots, *};
 use akunu_plan::program::*;
 use akunu_plan::steps::{KV_BLOCK, RowVars};

@@ -7,6 +7,7 @@ mod decoder;
 mod refusals;
 
 use akunu_cpu::{Cpu, Level, Options};
+use akunu_plan::Backend;
 use akunu_plan::record::Region;
 use decoder::Decoder;
 use std::alloc::{GlobalAlloc, Layout, System};

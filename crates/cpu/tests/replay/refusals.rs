@@ -2,10 +2,11 @@
 
 use crate::decoder::Decoder;
 use crate::{alone, cpu};
-use akunu_cpu::{Level, ReplayError};
+use akunu_cpu::Level;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{OpKind, slots};
 use akunu_plan::record::{Addr, BARRIER, Record, Region};
+use akunu_plan::{StepError, SubmitError};
 
 fn record(bound: &mut Bound, kind: OpKind) -> &mut Record {
     bound.records.iter_mut().find(|r| r.kind() == Some(kind)).expect("the decoder has every op")
@@ -56,6 +57,17 @@ const BROKEN: &[Break] = &[
         let keeps = |r: &&mut Record| !r.args[slots::matmul::MAXIMA].is_none() && r.kind() == Some(OpKind::MatMul);
         b.records.iter_mut().filter(keeps).for_each(|r| r.grain = 32);
     }),
+    ("step variables that are moved twice", |b| {
+        let last = b.records[b.records.len() - 1];
+        b.records.push(last);
+    }),
+    ("a record after the step variables have moved", |b| {
+        let (advance, last) = (b.records.len() - 1, b.records.len() - 2);
+        b.records.swap(advance, last);
+        b.records[last].flags |= BARRIER;
+        b.records[advance].flags |= BARRIER;
+    }),
+    ("an unknown layout of weights", |b| record(b, OpKind::MatMul).weight_layout = 7),
     ("a missing barrier", |b| {
         for r in &mut b.records {
             r.flags &= !BARRIER;
@@ -94,7 +106,7 @@ fn broken_step_variables_are_refused() {
         assert!(result.is_err(), "{name} was accepted");
         result.unwrap_err()
     };
-    assert_eq!(refused("a moved table", 1, |v| v.header_mut().tables_offset += 4), ReplayError::Header);
+    assert_eq!(refused("a moved table", 1, |v| v.header_mut().tables_offset += 4), StepError::Header.into());
     refused("too many rows", 1, |v| v.header_mut().rows = 2);
     refused("too many outputs", 1, |v| v.header_mut().outputs = 2);
     refused("an output of no row", 1, |v| v.outputs_mut()[0] = 1);
@@ -106,5 +118,5 @@ fn broken_step_variables_are_refused() {
 
     let first = decoder.start(&cpu);
     let mut second = decoder.start(&cpu);
-    assert_eq!(cpu.replay(&first.ready, &mut second.memory, 1), Err(ReplayError::OtherMemory));
+    assert_eq!(cpu.replay(&first.ready, &mut second.memory, 1), Err(SubmitError::OtherMemory));
 }

@@ -3,11 +3,12 @@
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
+use crate::packed::PACKED;
 use crate::simd::Simd;
 use akunu_dots::packed::Fields;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
 use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};
-use akunu_plan::record::{Record, W_IS_PACKED};
+use akunu_plan::record::Record;
 
 pub(super) const EMBED: &[LeveledRow] = levels!("embed", OpKind::Embed, serves, body);
 
@@ -24,7 +25,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
     let p = record.params::<EmbedParams>();
     let Some(dtype) = DType::from_index(p.dtype as u8) else { return };
     let format = dtype.format();
-    let packed = Fields::of(dtype).filter(|_| record.flags & W_IS_PACKED != 0);
+    let packed = Fields::of(dtype).filter(|_| record.weight_layout == PACKED);
     let dim = p.dim as usize;
     let chunks = dim.div_ceil(CHUNK);
     let table = context.operand(record, embed::TABLE);

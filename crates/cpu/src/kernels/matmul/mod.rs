@@ -5,6 +5,7 @@ pub mod amx;
 mod product;
 
 use crate::kernels::KernelRow;
+use crate::packed;
 use akunu_dots::dots::DotsFn;
 #[cfg(target_arch = "x86_64")]
 use akunu_dots::strip::StripFn;
@@ -13,15 +14,17 @@ use akunu_dtype::DType;
 use akunu_plan::op::MatMulParams;
 #[cfg(target_arch = "x86_64")]
 use akunu_plan::record::X_IS_BF16;
-use akunu_plan::record::{Record, W_IS_PACKED, X_FORM, X_IS_Q8, packed_flag};
+use akunu_plan::record::{Record, X_FORM, X_IS_Q8};
 
 /// The inner part of a matrix product's table row.
 #[derive(Clone, Copy)]
 pub struct Inner {
     /// The weight format, or `None` for every format that goes with `act`.
     pub dtype: Option<DType>,
-    /// The form of the activations, and of the weights: bits of `X_FORM`, and `W_IS_PACKED`.
+    /// The form of the activations: bits of `X_FORM`.
     pub form: u32,
+    /// How the weights lie in memory.
+    pub weight_layout: u32,
     pub run: InnerFn,
 }
 
@@ -39,7 +42,8 @@ impl Inner {
     /// Whether it multiplies this record's weights with its activations.
     pub fn serves(&self, record: &Record) -> bool {
         let Some(dtype) = DType::from_index(record.params::<MatMulParams>().dtype as u8) else { return false };
-        self.form == record.flags & (X_FORM | W_IS_PACKED)
+        self.form == record.flags & X_FORM
+            && self.weight_layout == record.weight_layout
             && self.dtype.unwrap_or(dtype) == dtype
             && (self.form != X_IS_Q8 || dtype.is_quantized())
     }
@@ -60,7 +64,8 @@ pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
             preference: (dots.level, dots.dtype.is_some()),
             inner: Some(Inner {
                 dtype: dots.dtype,
-                form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 } | packed_flag(dots.packed),
+                form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 },
+                weight_layout: packed::layout(dots.packed),
                 run: InnerFn::Dots(dots.run),
             }),
             run: product.run,
@@ -95,7 +100,8 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
             preference: (Level::Amx, strip.dtype.is_some()),
             inner: Some(Inner {
                 dtype: strip.dtype,
-                form: X_IS_BF16 | packed_flag(strip.packed),
+                form: X_IS_BF16,
+                weight_layout: packed::layout(strip.packed),
                 run: InnerFn::Strip(strip.run),
             }),
             run,

@@ -79,7 +79,7 @@ unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: L
             Chosen { token: token as u32, logit: *row(X).add(token), total: value(TOTAL).unwrap_or(0.0) }
         }
     };
-    // SAFETY: a record with `Advance` waits for everything before it, and what follows waits for it;
+    // SAFETY: a record with `Advance` waits for everything before it, and is the last of its step;
     // only lane 0 of these rows is here.
     unsafe { context.advance(choice) }
 }

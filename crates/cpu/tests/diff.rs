@@ -1,15 +1,15 @@
 //! The CPU backend against the reference executor, op by op, for every family and level.
 
-use akunu::DType;
-use akunu::arch::Model;
-use akunu::cpu::{Cpu, KvPool, Level, Memory, MemoryPlan, Options, Ready, WeightFile};
-use akunu::dtype::{q8, tiles};
-use akunu::formats::ModelFile;
-use akunu::plan::diff::{Stepper, diff};
-use akunu::plan::op::OpKind;
-use akunu::plan::program::{BufferId, Program, Store};
-use akunu::plan::reference::Reference;
-use akunu::plan::{Addr, BuildOptions, Output, Region, RowVars, StepLayout, StepVars, build};
+use akunu_arch::Model;
+use akunu_cpu::{Cpu, Level, Memory, MemoryPlan, Options, Ready};
+use akunu_dtype::{DType, q8, tiles};
+use akunu_formats::ModelFile;
+use akunu_plan::diff::{Stepper, diff};
+use akunu_plan::op::OpKind;
+use akunu_plan::program::{BufferId, Program, Store};
+use akunu_plan::reference::Reference;
+use akunu_plan::{Addr, Backend, BuildOptions, KvPool, Output, Region, RowVars};
+use akunu_plan::{StepLayout, StepVars, WeightFile, build};
 use akunu_testkit::fixtures;
 use std::sync::Arc;
 
