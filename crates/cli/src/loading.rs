@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use akunu::{
-    Activations, DType, Draft, Dry, GenerateOptions, Grammar, LoadOptions, Mirostat, SamplingOptions, Speculation,
-    Stage, Thinking,
+    Activations, DType, Device, Draft, Dry, GenerateOptions, Grammar, LoadOptions, Mirostat, SamplingOptions,
+    Speculation, Stage, Thinking,
 };
 use anyhow::Result;
 use clap::ArgMatches;
@@ -19,15 +19,21 @@ pub fn load_options(matches: &ArgMatches) -> LoadOptions {
     let defaults = LoadOptions::default();
     let number = |name| matches.try_get_one::<usize>(name).ok().flatten().copied();
     LoadOptions {
+        device: device(matches),
         threads: number("threads"),
         kv: kv(matches),
         activations: activations(matches),
         context: number("context"),
         memory: matches.try_get_one("memory").ok().flatten().copied(),
-        chunk: number("chunk").unwrap_or(defaults.chunk),
+        chunk: number("chunk"),
         mapped: matches.try_get_one("mmap").ok().flatten().copied().unwrap_or(false),
         ..defaults
     }
+}
+
+/// `--device`.
+pub fn device(matches: &ArgMatches) -> Device {
+    matches.try_get_one("device").ok().flatten().copied().unwrap_or_default()
 }
 
 /// The model of `--draft`, loaded as the other is.

@@ -3,12 +3,11 @@
 use std::io::{self, Write};
 
 use akunu::DType;
-use akunu::cpu::Cpu;
 use akunu::plan::cost::Cost;
 use akunu::plan::op::{OpKind, Params, Per};
 use akunu::plan::program::{Arg, Op, Store};
 use akunu::plan::record::BARRIER;
-use akunu::plan::{Bound, Program};
+use akunu::plan::{Backend, Bound, Program};
 use serde_json::{Value, json};
 
 use crate::table::Table;
@@ -18,7 +17,7 @@ use crate::units;
 pub struct Entry {
     pub layer: Option<u32>,
     pub op: &'static str,
-    pub kernel: &'static str,
+    pub kernel: String,
     pub shape: String,
     pub dtype: String,
     pub cost: Cost,
@@ -27,7 +26,7 @@ pub struct Entry {
 }
 
 /// The entries of a bound program, with their costs for `rows` rows behind `depth` positions.
-pub fn entries(program: &Program, bound: &Bound, rows: usize, depth: usize) -> Vec<Entry> {
+pub fn entries(backend: &dyn Backend, program: &Program, bound: &Bound, rows: usize, depth: usize) -> Vec<Entry> {
     let rows_of = |op: &Op| match op.per {
         Per::Row => rows,
         Per::Output => rows.min(program.max_outputs),
@@ -36,7 +35,7 @@ pub fn entries(program: &Program, bound: &Bound, rows: usize, depth: usize) -> V
     let entry = |(op, record): (&Op, &akunu::plan::Record)| Entry {
         layer: op.layer,
         op: op.kind.spec().name,
-        kernel: Cpu::kernel_name(record.kernel),
+        kernel: backend.kernel_name(record.kernel).to_string(),
         shape: shape(op, rows_of(op)),
         dtype: dtype(program, op),
         cost: program.cost(op, rows_of(op), depth),
@@ -155,7 +154,7 @@ pub fn print(out: &mut dyn Write, entries: &[Entry], timed: Option<(&[f64], f64)
 fn by_op(out: &mut dyn Write, entries: &[Entry], times: &[f64]) -> io::Result<()> {
     let mut sums: Vec<(&Entry, usize, f64)> = Vec::new();
     for (entry, time) in entries.iter().zip(times) {
-        let same = |e: &Entry| (e.op, e.kernel, &e.shape) == (entry.op, entry.kernel, &entry.shape);
+        let same = |e: &Entry| (e.op, &e.kernel, &e.shape) == (entry.op, &entry.kernel, &entry.shape);
         match sums.iter_mut().find(|(e, ..)| same(e)) {
             Some((_, count, sum)) => (*count, *sum) = (*count + 1, *sum + time),
             None => sums.push((entry, 1, *time)),

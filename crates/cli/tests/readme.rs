@@ -1,7 +1,7 @@
 //! The README's support table, generated from the registries.
 
 use akunu::arch::FAMILIES;
-use akunu::{FORMATS, cpu::Level};
+use akunu::{Device, FORMATS};
 use std::fmt::Write;
 
 const BEGIN: &str = "<!-- support: generated, see crates/cli/tests/readme.rs -->\n";
@@ -31,17 +31,9 @@ fn table() -> String {
         "| number formats, MLX affine | 2, 3, 4, 5, 6, 8 bits × groups of 32, 64, 128 ({mlx} with scale types) |"
     );
     let _ = writeln!(out, "| written by `convert` | {} |", names(&|f| f.encode.is_some() && f.gguf_id.is_some()));
-    let levels = [
-        Level::Generic,
-        Level::Avx2,
-        Level::AvxVnni,
-        Level::Avx512Bw,
-        Level::Avx512,
-        Level::Amx,
-        Level::Neon,
-        Level::I8mm,
-    ];
-    let levels = levels.map(|l| format!("{l:?}").to_lowercase()).join(", ");
+    let levels = ["generic", "avx2", "avxvnni", "avx512bw", "avx512", "amx", "neon", "i8mm"];
+    assert!(Device::Cpu.levels().iter().all(|level| levels.contains(level)), "a level that is not listed");
+    let levels = levels.join(", ");
     let _ = writeln!(out, "| hardware | any CPU; kernels by level, found at run time: {levels} |");
     out
 }

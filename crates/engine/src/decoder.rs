@@ -186,9 +186,9 @@ impl Decoder {
         (&self.drafts, &self.path)
     }
 
-    /// Chooses the rows of the next step, `most` at most, and which of them give logits. They are the prompt's or come
+    /// Chooses the rows of the next step, `most` at most; how many at their end give logits. They are the prompt's or come
     /// after it, not both. Guesses may have branches as far as they have `places`.
-    pub fn plan(&mut self, most: usize, places: usize) -> Outputs {
+    pub fn plan(&mut self, most: usize, places: usize) -> usize {
         let kept = self.remaining().0.len();
         let end = if self.fed < kept { kept } else { self.tokens.len() };
         let end = if self.reading() { end.min(self.prompt) } else { end };
@@ -200,7 +200,7 @@ impl Decoder {
             self.drafts.clear();
         }
         if pending < self.pending() {
-            return Outputs::None;
+            return 0;
         }
         let room = (most - pending).min(self.wanted().saturating_sub(1));
         if let Some(speculator) = self.speculator.as_mut().filter(|_| decoding) {
@@ -208,7 +208,13 @@ impl Decoder {
         }
         self.drafts.truncate(room);
         self.rows.extend_from_slice(self.drafts.tokens());
-        Outputs::Tail(1 + self.drafts.len())
+        1 + self.drafts.len()
+    }
+
+    /// The planned step's outputs: where the backend chooses, nobody reads logits but for their probabilities.
+    pub fn outputs(&self, count: usize) -> Outputs {
+        let reads = self.draw.is_none() || self.options.logprobs.is_some();
+        if reads { Outputs::Tail(count) } else { Outputs::Tokens(count) }
     }
 
     /// Has what the grammar allows computed while the planned step runs, where that step gives logits.

@@ -6,8 +6,8 @@
 use crate::Error;
 use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
 use akunu_arch::{Model, Pooling};
-use akunu_cpu::{Cpu, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
+use akunu_plan::backend::{BoundProgram, LoadPlan, Loaded, Want};
 use akunu_plan::{Output, RowVars, StepLayout, build};
 use akunu_text::{Encode, Tokenizer};
 use std::path::Path;
@@ -45,9 +45,7 @@ pub struct Embedder {
     file: Arc<ModelFile>,
     model: Model,
     tokenizer: Option<Tokenizer>,
-    cpu: Cpu,
-    memory: Memory,
-    ready: Ready,
+    loaded: Box<dyn Loaded>,
     reading: Reading,
     pooling: Pooling,
     /// Values that come out for a text or a token.
@@ -83,12 +81,12 @@ impl Embedder {
         };
         // More positions than the model has a table for, or was made for, mean nothing to it.
         let context = options.context.unwrap_or(DEFAULT_CONTEXT).min(config.context).max(1);
-        let rows = options.chunk.clamp(1, 1 << 16);
+        let backend = options.device.open(&options)?;
+        let prefers = backend.preferences();
+        let rows = options.chunk.unwrap_or(prefers.prefill_chunk).clamp(1, 1 << 16);
         let max_rows = rows.max(context);
-        let program = build(model, &opened.file, options.program(output, max_rows, max_rows, true))?;
-        let cpu =
-            Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level, in_place: options.mapped })?;
-        let bound = cpu.bind(&program)?;
+        let program = build(model, &opened.file, options.program(&prefers, output, (max_rows, max_rows), true))?;
+        let programs = vec![BoundProgram { bound: backend.bind(&program)?, program: Arc::new(program) }];
         let steps = StepLayout {
             max_rows,
             max_outputs: max_rows,
@@ -97,12 +95,9 @@ impl Embedder {
             table_blocks: 0,
             max_chain: 0,
         };
-        let files = opened.views();
-        let plan = MemoryPlan { programs: &[&bound], steps, kv: &[], files, copy: !options.mapped, arena: 0, parts: 1 };
-        let memory = Memory::new(plan).map_err(akunu_cpu::Error::from)?;
-        let ready = cpu.ready(bound, max_rows, max_rows, &memory)?;
+        let loaded = backend.load(LoadPlan { programs, steps, kv: Vec::new(), files: opened.views() })?;
         let (file, model, tokenizer) = opened.parts()?;
-        Ok(Embedder { file, model, tokenizer, cpu, memory, ready, reading, pooling, width, context, rows })
+        Ok(Embedder { file, model, tokenizer, loaded, reading, pooling, width, context, rows })
     }
 
     pub fn model(&self) -> &Model {
@@ -196,7 +191,7 @@ impl Embedder {
             let every = self.reading == Reading::Hidden;
             let outputs = now.iter().flat_map(|&i| vec![i; if every { texts[i].tokens.len() } else { 1 }]);
             for (output, text) in outputs.enumerate() {
-                each(text, self.memory.logits(self.ready.bound(), output, self.width).unwrap_or(&[]));
+                each(text, self.loaded.output(output));
             }
         }
         Ok(())
@@ -204,7 +199,7 @@ impl Embedder {
 
     /// One step over the texts that `now` numbers.
     fn step(&mut self, texts: &[Text], now: &[usize]) -> Result<(), Error> {
-        let mut vars = self.memory.step_vars();
+        let mut vars = self.loaded.steps();
         let rows: usize = now.iter().map(|&i| texts[i].tokens.len()).sum();
         let outputs = if self.reading == Reading::Hidden { rows } else { now.len() };
         vars.begin(rows, outputs);
@@ -233,7 +228,7 @@ impl Embedder {
             }
             row += length;
         }
-        Ok(self.cpu.replay(&self.ready, &mut self.memory, 1)?)
+        Ok(self.loaded.submit(0, 1, Want::All)?)
     }
 }
 

@@ -4,31 +4,27 @@ use crate::blocks::Pools;
 use crate::constraint::Masks;
 use crate::hearing::{self, Hearing};
 use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
-use crate::memory::{Footprint, available_memory};
+use crate::memory::Footprint;
 use crate::sequence::{Copy, Sequence};
 use crate::{Error, embedded};
 use akunu_arch::Model;
-use akunu_cpu::{Cpu, KvPool, Memory, MemoryPlan, Ready};
 use akunu_formats::ModelFile;
-use akunu_plan::{DrawVars, KV_BLOCK, Output, Program, RowVars, RuleVars, StepLayout, StepVars, build};
+use akunu_plan::backend::{Backend, BoundProgram, KvCopy, KvPool, LoadPlan, Loaded, Preferences, Want};
+use akunu_plan::{Bound, DrawVars, KV_BLOCK, Output, Program, RowVars, RuleVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Rows a small-batch program takes, and a batch.
-pub(crate) const SMALL_BATCH: usize = 16;
-pub(crate) const BATCH: usize = MAX_SEQUENCES;
 /// Sequences a step can have.
 pub const MAX_SEQUENCES: usize = 64;
 /// Rows of logits a chunk can give. Rows nobody asks for are memory nobody touches.
 pub(crate) const MAX_OUTPUTS: usize = 64;
-/// The longest chain of tokens in one replay.
-pub(crate) const MAX_CHAIN: usize = 64;
 
-/// One program bound for up to `max_rows` rows.
+/// One program for up to `max_rows` rows, and its place among those that are loaded.
+#[derive(Clone)]
 pub(crate) struct Class {
-    pub(crate) program: Program,
-    pub(crate) ready: Ready,
+    pub(crate) program: Arc<Program>,
+    pub(crate) index: usize,
 }
 
 /// Which rows of a part give logits.
@@ -39,6 +35,8 @@ pub enum Outputs {
     /// This many at the end.
     Tail(usize),
     All,
+    /// At this many at the end the backend chooses tokens, and nobody reads the logits.
+    Tokens(usize),
 }
 
 /// The next tokens of one sequence in a step.
@@ -58,8 +56,7 @@ pub struct Engine {
     file: Arc<ModelFile>,
     pub(crate) model: Model,
     tokenizer: Option<Tokenizer>,
-    pub(crate) cpu: Cpu,
-    pub(crate) memory: Memory,
+    pub(crate) loaded: Box<dyn Loaded>,
     /// Those that decode, by rows, then that of prompts.
     classes: Vec<Class>,
     /// The class of the last step: it knows where the logits are.
@@ -70,42 +67,48 @@ pub struct Engine {
     pub(crate) hearing: Option<Hearing>,
     pools: Pools,
     context: usize,
+    max_chain: usize,
     copies: Vec<Copy>,
+    /// Rows of the last step that the host reads the logits of.
+    wanted: Vec<u32>,
     /// Made when the first grammar is.
     grammars: OnceLock<Grammars>,
     /// Where the workers leave a processor free.
     masks: OnceLock<Option<Masks>>,
 }
 
-fn chunk_of(options: &LoadOptions) -> usize {
-    options.chunk.clamp(1, 4096)
-}
-
 /// The programs of rows that decode, by rows, and that of prompts.
-fn programs(model: &Model, file: &ModelFile, options: &LoadOptions) -> Result<Vec<Program>, Error> {
-    let chunk = chunk_of(options);
-    let decoding = [1, SMALL_BATCH, BATCH].map(|rows| (Output::Logits, rows, false));
+fn programs(
+    model: &Model,
+    file: &ModelFile,
+    options: &LoadOptions,
+    prefers: &Preferences,
+) -> Result<Vec<Program>, Error> {
+    let chunk = options.chunk(prefers);
+    let decoding = prefers.decode_rows.iter().map(|&rows| (Output::Logits, rows, false));
     let many = [(Output::Logits, chunk)].into_iter().chain(hearing::programs(model, chunk));
-    let classes = decoding.into_iter().chain(many.map(|(output, rows)| (output, rows, true)));
+    let classes = decoding.chain(many.map(|(output, rows)| (output, rows, true)));
     let built = classes.map(|(output, rows, prompts)| {
-        Ok(build(model, file, options.program(output, rows, rows.min(MAX_OUTPUTS), prompts))?)
+        Ok(build(model, file, options.program(prefers, output, (rows, rows.min(MAX_OUTPUTS)), prompts))?)
     });
     built.collect()
 }
 
-fn footprint(file: &ModelFile, programs: &[Program], options: &LoadOptions) -> Footprint {
+fn footprint(file: &ModelFile, programs: &[Program], options: &LoadOptions, backend: &dyn Backend) -> Footprint {
     let sequences = options.sequences.clamp(1, MAX_SEQUENCES);
     let programs: Vec<&Program> = programs.iter().collect();
-    let threads = options.threads.unwrap_or_else(akunu_cpu::pool::Pool::default_threads).max(1);
-    let ahead = chunk_of(options).max(MAX_CHAIN);
-    Footprint::new(file, &programs, ahead, sequences, options.extra_positions, threads)
+    let prefers = backend.preferences();
+    let ahead = options.chunk(&prefers).max(prefers.max_chain);
+    Footprint::new(file, &programs, backend, ahead, (sequences, options.extra_positions))
 }
 
 impl Engine {
-    /// What a model would need, without loading it.
-    pub fn footprint(file: &ModelFile, options: &LoadOptions) -> Result<Footprint, Error> {
+    /// What a model would need, without loading it, and the bytes that its device has free.
+    pub fn footprint(file: &ModelFile, options: &LoadOptions) -> Result<(Footprint, Option<u64>), Error> {
         let model = Model::read(file)?;
-        Ok(footprint(file, &programs(&model, file, options)?, options))
+        let backend = options.device.open(options)?;
+        let programs = programs(&model, file, options, &backend.preferences())?;
+        Ok((footprint(file, &programs, options, &*backend), backend.info().free_memory))
     }
 
     /// Loads a GGUF file, a safetensors file, or an HF or MLX directory.
@@ -119,69 +122,52 @@ impl Engine {
     }
 
     pub fn from_file(file: ModelFile, options: LoadOptions) -> Result<Engine, Error> {
+        let backend = options.device.open(&options)?;
+        let prefers = backend.preferences();
         let opened = Opened::read(file, &options)?;
         let Opened { file, model, .. } = &opened;
-        let cpu =
-            Cpu::new(akunu_cpu::Options { threads: options.threads, level: options.level, in_place: options.mapped })?;
         let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
-        let chunk = chunk_of(&options);
 
-        let programs = programs(model, file, &options)?;
-        let footprint = footprint(file, &programs, &options);
-        footprint.check(context, options.memory.or_else(available_memory))?;
-        let mut built = Vec::new();
-        for program in programs {
-            let bound = cpu.bind(&program)?;
-            built.push((program, bound));
-        }
-        let groups = &built[0].0.kv_groups;
+        let programs = programs(model, file, &options, &prefers)?;
+        let footprint = footprint(file, &programs, &options, &*backend);
+        footprint.check(context, options.memory.or_else(|| backend.info().free_memory))?;
+        let largest = programs.iter().map(|p| p.max_rows).max().unwrap_or(1);
+        let bind = |program| Ok(BoundProgram { bound: backend.bind(&program)?, program: Arc::new(program) });
+        let programs: Vec<BoundProgram> = programs.into_iter().map(bind).collect::<Result<_, Error>>()?;
+        let groups = &programs[0].program.kv_groups;
         let steps = StepLayout {
-            max_rows: chunk.max(BATCH).max(hearing::positions(model)),
+            max_rows: largest.max(MAX_SEQUENCES),
             max_outputs: MAX_OUTPUTS,
             groups: groups.len(),
             sequences: MAX_SEQUENCES,
             table_blocks: (context.div_ceil(KV_BLOCK) + 1).max(hearing::positions(model).div_ceil(KV_BLOCK)),
-            max_chain: MAX_CHAIN,
+            max_chain: prefers.max_chain,
         };
-        let pools: Vec<KvPool> = groups
+        let kv: Vec<KvPool> = groups
             .iter()
             .zip(footprint.blocks(context))
             .map(|(group, blocks)| KvPool { block_bytes: group.block_bytes, blocks })
             .collect();
-        let files = opened.views();
-        let bounds: Vec<_> = built.iter().map(|(_, bound)| bound).collect();
-        let plan = MemoryPlan {
-            programs: &bounds,
-            steps,
-            kv: &pools,
-            files,
-            copy: !options.mapped,
-            arena: footprint.arena,
-            parts: footprint.parts,
-        };
-        let memory = Memory::new(plan).map_err(akunu_cpu::Error::from)?;
-        let mut classes = built
-            .into_iter()
-            .map(|(program, bound)| {
-                let ready = cpu.ready(bound, program.max_rows, program.max_outputs, &memory)?;
-                Ok(Class { ready, program })
-            })
-            .collect::<Result<Vec<_>, Error>>()?;
+        let pools = Pools::new(kv.iter().map(|p| p.blocks));
+        let class = |(index, bound): (usize, &BoundProgram)| Class { program: bound.program.clone(), index };
+        let mut classes = programs.iter().enumerate().map(class).collect();
         let hearing = Hearing::split_off(&mut classes);
+        let loaded = backend.load(LoadPlan { programs, steps, kv, files: opened.views() })?;
         let (file, model, tokenizer) = opened.parts()?;
         Ok(Engine {
             file,
             model,
             tokenizer,
-            cpu,
-            memory,
+            loaded,
             classes,
             last: 0,
             chosen: Vec::new(),
             hearing,
-            pools: Pools::new(pools.iter().map(|p| p.blocks)),
+            pools,
             context,
+            max_chain: prefers.max_chain,
             copies: Vec::new(),
+            wanted: Vec::new(),
             grammars: OnceLock::new(),
             masks: OnceLock::new(),
         })
@@ -218,7 +204,7 @@ impl Engine {
     /// The thread that computes masks while steps run. There is none where the workers need every processor: they would
     /// wait for it.
     pub(crate) fn masks(&self) -> Option<&Masks> {
-        let free = || std::thread::available_parallelism().is_ok_and(|all| all.get() > self.cpu.threads());
+        let free = || std::thread::available_parallelism().is_ok_and(|all| all.get() > self.backend().info().threads);
         self.masks.get_or_init(|| if free() { Masks::start().ok() } else { None }).as_ref()
     }
 
@@ -231,8 +217,9 @@ impl Engine {
         self.model.config.vocab
     }
 
-    pub fn cpu(&self) -> &Cpu {
-        &self.cpu
+    /// What the model runs on.
+    pub fn backend(&self) -> &dyn Backend {
+        self.loaded.backend()
     }
 
     /// The program of one-row steps.
@@ -245,20 +232,20 @@ impl Engine {
         &self.classes[self.last].program
     }
 
-    /// Bytes a second that all workers together read the weights at, doing nothing else.
+    /// Its records.
+    pub fn last_bound(&self) -> &Bound {
+        self.loaded.bound(self.last)
+    }
+
+    /// Bytes a second at which the device reads the weights, doing nothing else.
     pub fn read_bandwidth(&mut self) -> f64 {
-        self.cpu.read_bandwidth(&self.memory)
+        self.loaded.bandwidth()
     }
 
     /// An empty sequence in this engine's KV cache.
     pub fn sequence(&self) -> Sequence {
         let encoded = self.classes[0].program.kv_groups.iter().position(|g| g.encoded.is_some());
         Sequence::new(self.pools.clone(), self.windows()).hearing(encoded)
-    }
-
-    /// The bytes of a KV group.
-    pub(crate) fn kv_mut(&mut self, group: usize) -> &mut [u8] {
-        self.memory.kv_mut(group)
     }
 
     pub(crate) fn pools(&self) -> &Pools {
@@ -320,9 +307,9 @@ impl Engine {
         n: usize,
         draw: DrawVars,
     ) -> Result<&[u32], Error> {
-        let n = n.clamp(1, MAX_CHAIN);
+        let n = n.clamp(1, self.max_chain);
         self.check_room(sequence, n)?;
-        let part = Part { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false };
+        let part = Part { sequence, tokens: &[token], outputs: Outputs::Tokens(1), prompt: false };
         self.step_with(&mut [part], n, |vars| vars.draws_mut().fill(draw))?;
         Ok(self.chosen())
     }
@@ -330,7 +317,7 @@ impl Engine {
     /// Takes one step with all workers waiting after every op of its program: the nanoseconds each took.
     pub fn time_ops(&mut self, parts: &mut [Part<'_>]) -> Result<Vec<u64>, Error> {
         self.prepare(parts, 1)?;
-        let times = self.cpu.replay_timed(&self.classes[self.last].ready, &mut self.memory)?;
+        let times = self.loaded.time_ops(self.last)?;
         for part in parts {
             part.sequence.set_len(part.sequence.len() + part.tokens.len());
         }
@@ -351,21 +338,27 @@ impl Engine {
         change: impl FnOnce(&mut StepVars<'_>),
     ) -> Result<(), Error> {
         self.prepare(parts, steps)?;
-        change(&mut self.memory.step_vars());
-        self.cpu.replay(&self.classes[self.last].ready, &mut self.memory, steps)?;
-        let taken = self.memory.step_vars().header().emitted_steps as usize;
+        change(&mut self.loaded.steps());
+        let outputs: usize = parts.iter().map(Part::outputs).sum();
+        let want = match self.wanted.len() {
+            0 => Want::Tokens,
+            wanted if wanted == outputs => Want::All,
+            _ => Want::Rows(&self.wanted),
+        };
+        self.loaded.submit(self.last, steps, want)?;
+        let vars = self.loaded.steps();
+        let taken = vars.header().emitted_steps as usize;
         self.chosen.clear();
-        self.chosen.extend_from_slice(self.memory.step_vars().into_emitted());
+        self.chosen.extend_from_slice(vars.into_emitted());
         for part in parts {
             part.sequence.set_len(part.sequence.len() + part.tokens.len() + taken - 1);
         }
         Ok(())
     }
 
-    /// Logits of an output row of the last step.
+    /// Logits of an output row of the last step; empty where nobody was to read them.
     pub fn logits_of(&self, output: usize) -> &[f32] {
-        let class = &self.classes[self.last];
-        self.memory.logits(class.ready.bound(), output, self.model.config.vocab).unwrap_or(&[])
+        self.loaded.output(output)
     }
 
     /// What the backend chose for every output row of the last submission, `[step][output]`.
@@ -375,8 +368,20 @@ impl Engine {
 
     /// Where the text of an output row of the last submission stands, and how its next token would be drawn.
     pub(crate) fn standing(&mut self, output: usize) -> (RuleVars, DrawVars) {
-        let vars = self.memory.step_vars();
+        let vars = self.loaded.steps();
         (vars.texts()[output], vars.draws()[output])
+    }
+
+    /// Rows of the largest step that decodes, and of the largest that is no batch yet.
+    pub(crate) fn decode_rows(&self) -> (usize, usize) {
+        let rows = |class: usize| self.classes[class].program.max_rows;
+        let largest = self.classes.len() - 2;
+        (rows(largest), rows(largest.saturating_sub(1)))
+    }
+
+    /// The longest chain of tokens in one submission.
+    pub(crate) fn max_chain(&self) -> usize {
+        self.max_chain
     }
 
     /// Rows of the largest step.
@@ -434,8 +439,9 @@ impl Engine {
     fn write_steps(&mut self, parts: &[Part<'_>], rows: usize, outputs: usize) {
         let groups = self.classes[0].program.kv_groups.len();
         let heard = self.heard() as u32;
-        let mut vars = self.memory.step_vars();
+        let mut vars = self.loaded.steps();
         vars.begin(rows, outputs);
+        self.wanted.clear();
         let (mut row, mut output) = (0, 0);
         for (slot, part) in parts.iter().enumerate() {
             for group in 0..groups {
@@ -455,6 +461,9 @@ impl Engine {
             row += part.tokens.len();
             let wanted = part.outputs();
             (0..wanted).for_each(|i| vars.outputs_mut()[output + i] = (row - wanted + i) as u32);
+            if !matches!(part.outputs, Outputs::Tokens(_)) {
+                self.wanted.extend(output as u32..(output + wanted) as u32);
+            }
             output += wanted;
         }
     }
@@ -462,8 +471,7 @@ impl Engine {
     fn copy_blocks(&mut self) {
         for (group, from, to) in self.copies.drain(..) {
             let bytes = self.classes[0].program.kv_groups[group].block_bytes;
-            let from = from as usize * bytes;
-            self.memory.kv_mut(group).copy_within(from..from + bytes, to as usize * bytes);
+            self.loaded.kv_copy(group, &[KvCopy { from: from as usize * bytes, to: to as usize * bytes, bytes }]);
         }
     }
 }
@@ -473,7 +481,7 @@ impl Part<'_> {
         match self.outputs {
             Outputs::None => 0,
             Outputs::Last => self.tokens.len().min(1),
-            Outputs::Tail(n) => self.tokens.len().min(n),
+            Outputs::Tail(n) | Outputs::Tokens(n) => self.tokens.len().min(n),
             Outputs::All => self.tokens.len(),
         }
     }

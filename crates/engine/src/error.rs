@@ -11,11 +11,13 @@ pub enum Error {
     #[error(transparent)]
     Kernel(#[from] akunu_plan::NoKernel),
     #[error(transparent)]
-    Cpu(#[from] akunu_cpu::Error),
+    Device(#[from] crate::DeviceError),
     #[error(transparent)]
-    Program(#[from] akunu_cpu::Unready),
+    Load(#[from] akunu_plan::LoadError),
     #[error(transparent)]
-    Replay(#[from] akunu_cpu::ReplayError),
+    Submit(#[from] akunu_plan::SubmitError),
+    #[error("could not start a thread: {0}")]
+    Thread(#[source] std::io::Error),
     #[error(transparent)]
     Text(#[from] akunu_text::Error),
     #[error("{tokens} tokens do not fit a context of {context}: {} too many; make it larger or the prompt shorter", tokens - context)]

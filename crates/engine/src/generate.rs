@@ -2,10 +2,9 @@
 
 use crate::constraint::{Constraint, Thinking};
 use crate::decoder::Decoder;
-use crate::engine::{BATCH, MAX_CHAIN};
 use crate::sample::{LogProbs, SamplingOptions};
 use crate::speculate::{Draft, Speculation};
-use crate::{Engine, Error, Outputs, Part, Sequence};
+use crate::{Engine, Error, Part, Sequence};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use akunu_text::{Encode, Grammar};
 use std::time::Instant;
@@ -284,11 +283,11 @@ impl Generate<'_> {
         }
         let first = self.sequence.len() + 1;
         let prompt = self.decoder.reading();
-        let most = if prompt { self.engine.chunk() } else { BATCH };
+        let most = if prompt { self.engine.chunk() } else { self.engine.decode_rows().0 };
         let outputs = self.decoder.plan(most.min(room), KV_BLOCK - first % KV_BLOCK);
-        let wanted = if let Outputs::Tail(n) = outputs { n } else { 0 };
-        self.decoder.look_ahead(self.engine, wanted);
-        let part = Part { sequence: &mut *self.sequence, tokens: self.decoder.rows(), outputs, prompt };
+        self.decoder.look_ahead(self.engine, outputs);
+        let (tokens, outputs) = (self.decoder.rows(), self.decoder.outputs(outputs));
+        let part = Part { sequence: &mut *self.sequence, tokens, outputs, prompt };
         let begun = Instant::now();
         let (tree, _) = self.decoder.drafts();
         self.engine.step_with(&mut [part], 1, |vars| {
@@ -327,7 +326,7 @@ impl Generate<'_> {
         let Some(&last) = self.decoder.tokens().last() else { return Ok(()) };
         let room = self.engine.context() - self.sequence.len();
         let n = self.chain.min(room).min(self.decoder.wanted());
-        self.chain = (self.chain * 2).min(MAX_CHAIN / 4);
+        self.chain = (self.chain * 2).min(self.engine.max_chain() / 4).max(1);
         let before = self.sequence.len();
         let known = self.decoder.tokens().len();
         self.decoder.take_chain(self.engine.chain(self.sequence, last, n, draw)?);

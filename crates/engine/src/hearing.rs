@@ -3,7 +3,7 @@
 use crate::engine::Class;
 use crate::{Engine, Error, Sequence};
 use akunu_arch::Model;
-use akunu_plan::{Addr, KV_BLOCK, Output, Region, RowVars};
+use akunu_plan::{KV_BLOCK, Output, RowVars, Want};
 
 /// What a model of speech runs besides its decoder.
 pub(crate) struct Hearing {
@@ -49,36 +49,31 @@ impl Engine {
     /// Lets an empty sequence hear `[frames][bands]`; zeros follow where they are fewer than [`Self::frames`]. Its forks
     /// have heard the same.
     pub fn hear(&mut self, sequence: &mut Sequence, frames: &[f32]) -> Result<(), Error> {
+        self.encode(sequence, frames, Want::Tokens)
+    }
+
+    fn encode(&mut self, sequence: &mut Sequence, frames: &[f32], want: Want<'_>) -> Result<(), Error> {
         let (most, bands) = self.frames();
         let heard = self.heard();
-        let Some(hearing) = &self.hearing else { return Err(Error::CannotHear) };
+        let Some(encoder) = self.hearing.as_ref().map(|h| h.encoder.clone()) else { return Err(Error::CannotHear) };
         if bands == 0 || !frames.len().is_multiple_of(bands) || frames.len() > most * bands || !sequence.is_empty() {
             return Err(Error::Frames { values: frames.len(), frames: most, bands });
         }
         sequence.reserve_encoded(heard.div_ceil(KV_BLOCK))?;
-        let mut vars = self.memory.step_vars();
+        let mut vars = self.loaded.steps();
         vars.begin(heard, 0);
         for (position, row) in vars.rows_mut().iter_mut().enumerate() {
             *row = RowVars { position: position as u32, length: heard as u32, ..RowVars::default() };
         }
-        for group in 0..hearing.encoder.program.kv_groups.len() {
+        for group in 0..encoder.program.kv_groups.len() {
             let table = sequence.table(group);
             vars.table_mut(group, 0)[..table.len()].copy_from_slice(table);
         }
-        // The builder gives every program over frames its input.
-        let Some(input) = hearing.encoder.program.input.map(|id| hearing.encoder.program.buffer(id)) else {
-            return Err(Error::CannotHear);
-        };
         for frame in 0..most {
-            let at = Addr::new(Region::ARENA, input.offset + frame * input.stride());
-            let to = self.memory.activation_bytes_mut(at, 4 * bands);
-            match frames.get(frame * bands..(frame + 1) * bands) {
-                Some(values) => to.copy_from_slice(bytemuck::cast_slice(values)),
-                None => to.fill(0),
-            }
+            let values = frames.get(frame * bands..(frame + 1) * bands).unwrap_or(&[]);
+            self.loaded.write_input(encoder.index, frame, values);
         }
-        self.cpu.replay(&hearing.encoder.ready, &mut self.memory, 1)?;
-        Ok(())
+        Ok(self.loaded.submit(encoder.index, 1, want)?)
     }
 
     /// Hears silence with all workers waiting after every op: the name of each with the nanoseconds it took.
@@ -86,15 +81,17 @@ impl Engine {
         let mut sequence = self.sequence();
         self.hear(&mut sequence, &[])?;
         let Some(hearing) = &self.hearing else { return Err(Error::CannotHear) };
-        let times = self.cpu.replay_timed(&hearing.encoder.ready, &mut self.memory)?;
-        let names = hearing.encoder.ready.bound().records.iter().map(|r| akunu_cpu::Cpu::kernel_name(r.kernel));
-        Ok(names.map(str::to_string).zip(times).collect())
+        let times = self.loaded.time_ops(hearing.encoder.index)?;
+        let (backend, bound) = (self.loaded.backend(), self.loaded.bound(hearing.encoder.index));
+        let names = bound.records.iter().map(|r| backend.kernel_name(r.kernel).to_string());
+        Ok(names.zip(times).collect())
     }
 
-    /// What the encoder made of the last frames that were heard, position by position; nothing may have run since.
-    pub fn encoded(&self, position: usize) -> &[f32] {
-        let Some(hearing) = &self.hearing else { return &[] };
-        self.memory.logits(hearing.encoder.ready.bound(), position, self.model.config.dim).unwrap_or(&[])
+    /// What the encoder makes of frames: `[positions][dim]`. Nothing of it stays.
+    pub fn encoded(&mut self, frames: &[f32]) -> Result<Vec<f32>, Error> {
+        let mut sequence = self.sequence();
+        self.encode(&mut sequence, frames, Want::All)?;
+        Ok((0..self.heard()).flat_map(|position| self.loaded.output(position)).copied().collect())
     }
 
     /// Feeds tokens to a sequence that has heard; for each, how much every head that times words looks at every
@@ -102,10 +99,8 @@ impl Engine {
     pub fn timing(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<Vec<&[f32]>, Error> {
         self.prepare_timing(sequence, tokens)?;
         let Some(hearing) = &self.hearing else { return Err(Error::CannotHear) };
-        self.cpu.replay(&hearing.timing.ready, &mut self.memory, 1)?;
+        self.loaded.submit(hearing.timing.index, 1, Want::All)?;
         sequence.set_len(sequence.len() + tokens.len());
-        let width = self.model.config.timing_heads.len() * self.heard();
-        let bound = hearing.timing.ready.bound();
-        Ok((0..tokens.len()).map(|row| self.memory.logits(bound, row, width).unwrap_or(&[])).collect())
+        Ok((0..tokens.len()).map(|row| self.loaded.output(row)).collect())
     }
 }

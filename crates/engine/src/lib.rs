@@ -45,6 +45,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backend;
 mod blocks;
 mod chunk;
 mod constraint;
@@ -74,11 +75,11 @@ pub mod synth;
 
 pub use akunu_arch as arch;
 pub use akunu_audio as audio;
-pub use akunu_cpu as cpu;
 pub use akunu_dtype::{self as dtype, DType, FORMATS};
 pub use akunu_formats as formats;
 pub use akunu_plan as plan;
 pub use akunu_text::{self as text, Grammar};
+pub use backend::{Device, DeviceError};
 pub use chunk::LEAST_CHUNK;
 pub use constraint::Thinking;
 pub use embed::{Embedder, Reading, Text, TooLong, normalize};
@@ -87,7 +88,7 @@ pub use engine::{Engine, MAX_SEQUENCES, Outputs, Part};
 pub use error::Error;
 pub use generate::{Finish, Generate, GenerateOptions, Piece};
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
-pub use memory::{Footprint, Needs, available_memory};
+pub use memory::{Footprint, Needs};
 pub use prefix::Miss;
 pub use sample::{Draws, Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities};
 pub use scheduler::{Event, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};

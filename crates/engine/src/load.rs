@@ -1,12 +1,11 @@
 //! Loading: the options, and what is read from a file before anything is built.
 
-use crate::Error;
+use crate::{Device, Error};
 use akunu_arch::Model;
-use akunu_cpu::{Level, WeightFile};
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
 use akunu_plan::program::Store;
-use akunu_plan::{BuildOptions, Output};
+use akunu_plan::{BuildOptions, Output, Preferences, WeightFile};
 use akunu_text::Tokenizer;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -22,17 +21,18 @@ pub enum Activations {
 
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
+    pub device: Device,
     /// `None`: as many as this process may use.
     pub threads: Option<usize>,
-    /// `None`: the best the machine has, or what `AKUNU_CPU` says.
-    pub level: Option<Level>,
+    /// One of [`Device::levels`]; `None`: the best the machine has, or what `AKUNU_CPU` says.
+    pub level: Option<String>,
     /// Number format of the KV cache: `F32`, `F16` or `Q8_0`.
     pub kv: DType,
     pub activations: Activations,
     /// Positions a sequence can have; `None`: the model's own, up to [`DEFAULT_CONTEXT`].
     pub context: Option<usize>,
-    /// Rows of a prefill step.
-    pub chunk: usize,
+    /// Rows of a prefill step; `None`: as many as the backend is fastest with.
+    pub chunk: Option<usize>,
     /// Sequences the KV cache has room for at full length.
     pub sequences: usize,
     /// Positions it has room for beyond those: for the prefix cache.
@@ -52,12 +52,13 @@ pub const DEFAULT_CONTEXT: usize = 8192;
 impl Default for LoadOptions {
     fn default() -> Self {
         Self {
+            device: Device::Auto,
             threads: None,
             level: None,
             kv: DType::F16,
             activations: Activations::default(),
             context: None,
-            chunk: 512,
+            chunk: None,
             sequences: 1,
             extra_positions: 0,
             memory: None,
@@ -68,16 +69,19 @@ impl Default for LoadOptions {
 }
 
 impl LoadOptions {
-    /// The program for up to so many rows that decode, or of prompts: those are many, and kernels for many rows may round.
-    pub fn program(&self, output: Output, max_rows: usize, max_outputs: usize, prompts: bool) -> BuildOptions {
-        let rounds = self.activations == Activations::Int8;
-        let tiles = || self.level.or_else(|| Level::from_environment().ok()).is_some_and(Level::has_tiles);
-        let activations = match rounds {
-            true if prompts && tiles() => Store::Bf16,
-            true => Store::Q8,
-            false => Store::F32,
+    /// The program for up to so many rows that decode, or that prefill: those are many, and kernels for many rows may round.
+    pub fn program(&self, prefers: &Preferences, output: Output, rows: (usize, usize), prefill: bool) -> BuildOptions {
+        let (max_rows, max_outputs) = rows;
+        let activations = match self.activations {
+            Activations::F32 => Store::F32,
+            Activations::Int8 if prefill => prefers.prefill,
+            Activations::Int8 => prefers.decode,
         };
         BuildOptions { max_rows, max_outputs, activations, kv: self.kv, output }
+    }
+
+    pub(crate) fn chunk(&self, prefers: &Preferences) -> usize {
+        self.chunk.unwrap_or(prefers.prefill_chunk).clamp(1, 4096)
     }
 }
 
@@ -126,7 +130,7 @@ impl Vocabulary {
             Tokenizer::from_model_file(&file)
         };
         let thread = thread::Builder::new().name("akunu-vocabulary".into());
-        Ok(Self(Some(thread.spawn(read).map_err(akunu_cpu::Error::from)?)))
+        Ok(Self(Some(thread.spawn(read).map_err(Error::Thread)?)))
     }
 
     /// What was read; `None` where the file has no tokenizer.

@@ -1,9 +1,8 @@
 //! What a model needs before it is loaded, and whether the machine has it.
 
 use crate::Error;
-use crate::engine::BATCH;
-use akunu_cpu::{MOST_PARTS, PART_ROWS};
 use akunu_formats::ModelFile;
+use akunu_plan::backend::Backend;
 use akunu_plan::program::KvGroup;
 use akunu_plan::{KV_BLOCK, Program};
 
@@ -33,43 +32,27 @@ pub struct Footprint {
     ahead: usize,
     sequences: usize,
     extra: usize,
-    /// Workers that have activations of their own, so that each can take some rows of a batch, and bytes of all activations.
-    pub(crate) parts: usize,
-    pub(crate) arena: usize,
 }
 
-/// Bytes of weights up to which each worker takes some rows of a batch through the whole model: that every worker reads all weights
-/// costs less than to divide every op and to wait for each other (32 texts, by turns: 1.2 times as fast with 3 MB, 1.09 and 1.14 with
-/// 100 MB, 0.99 with 400 MB).
-const SMALL: u64 = 128 << 20;
-
 impl Footprint {
+    /// Of programs for a backend, whose KV cache has room for so many sequences and `extra` positions more.
     pub(crate) fn new(
         file: &ModelFile,
         programs: &[&Program],
+        backend: &dyn Backend,
         ahead: usize,
-        sequences: usize,
-        extra: usize,
-        threads: usize,
+        (sequences, extra): (usize, usize),
     ) -> Footprint {
         let bytes = |t: &akunu_formats::Tensor| (t.data.len + t.scales.len + t.biases.len) as u64;
+        let files: u64 = (0..file.files()).map(|i| file.bytes(i).len() as u64).sum();
         let constants = programs.first().map_or(0, |p| p.constants.len() * 4);
-        let groups = programs.first().map_or(&[][..], |p| &p.kv_groups);
-        let weights = file.tensors().iter().map(bytes).sum();
-        let divides = weights <= SMALL && threads <= MOST_PARTS && threads * PART_ROWS <= BATCH;
-        let parts = if divides { threads } else { 1 };
-        // Only batches of rows that decode are divided.
-        let most = |p: &&Program| if p.max_rows <= BATCH { p.arena_bytes * parts } else { p.arena_bytes };
-        let arena = programs.iter().map(most).max().unwrap_or(0);
         Footprint {
-            weights,
-            scratch: (arena + constants) as u64,
-            groups: groups.to_vec(),
+            weights: file.tensors().iter().map(bytes).sum(),
+            scratch: (backend.arena_bytes(programs, files) + constants) as u64,
+            groups: programs.first().map_or(&[][..], |p| &p.kv_groups).to_vec(),
             ahead,
             sequences,
             extra,
-            parts,
-            arena,
         }
     }
 
@@ -119,31 +102,6 @@ impl Footprint {
     }
 }
 
-/// Bytes that this process could use; `None` where the system does not say.
-pub fn available_memory() -> Option<u64> {
-    let machine = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemAvailable:", 1024));
-    let group = group_memory();
-    match (machine, group) {
-        (Some(a), Some(b)) => Some(a.min(b)),
-        (a, b) => a.or(b),
-    }
-}
-
-/// What the control group of this process has left; files that are only cached can go.
-fn group_memory() -> Option<u64> {
-    let read = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/{name}")).ok();
-    let most: u64 = read("memory.max")?.trim().parse().ok()?;
-    let used: u64 = read("memory.current")?.trim().parse().ok()?;
-    let stat = read("memory.stat").unwrap_or_default();
-    let cached: u64 = ["active_file ", "inactive_file "].iter().filter_map(|name| field(&stat, name, 1)).sum();
-    Some(most.saturating_sub(used.saturating_sub(cached)))
-}
-
-fn field(text: &str, name: &str, unit: u64) -> Option<u64> {
-    let line = text.lines().find(|line| line.starts_with(name))?;
-    line[name.len()..].split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(unit)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,8 +118,6 @@ mod tests {
             ahead: 64,
             sequences: 2,
             extra: 0,
-            parts: 1,
-            arena: 0,
         }
     }
 
@@ -193,12 +149,5 @@ mod tests {
         assert!(refused.contains("--context") && refused.contains("KV cache"), "{refused}");
         let refused = f.check(64, Some(500)).unwrap_err().to_string();
         assert!(refused.contains("smaller model"), "{refused}");
-    }
-
-    #[test]
-    fn a_field_is_read_and_a_broken_one_is_not() {
-        assert_eq!(field("MemFree: 1 kB\nMemAvailable:   12 kB\n", "MemAvailable:", 1024), Some(12 * 1024));
-        assert_eq!(field("MemAvailable: x\n", "MemAvailable:", 1024), None);
-        assert_eq!(field(&format!("a {}\n", u64::MAX), "a ", 1024), None);
     }
 }

@@ -8,10 +8,10 @@
 
 use crate::chunk::ChunkPace;
 use crate::decoder::Decoder;
-use crate::engine::{BATCH, MAX_OUTPUTS, MAX_SEQUENCES, SMALL_BATCH};
+use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES};
 use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::prefix::{Miss, PrefixCache};
-use crate::{Engine, Error, Outputs, Part, Sequence};
+use crate::{Engine, Error, Part, Sequence};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -321,9 +321,10 @@ impl Scheduler {
         let (mut rows, mut outputs) = (0, 0);
         let context = self.engine.context();
         // Guesses only as long as all that is decoded stays a small batch.
-        let spare = SMALL_BATCH.saturating_sub(self.running.len()) / self.running.len().max(1);
+        let (batch, small_batch) = self.engine.decode_rows();
+        let spare = small_batch.saturating_sub(self.running.len()) / self.running.len().max(1);
         for job in self.running.iter_mut().filter(|job| !job.decoder.reading()) {
-            let room = (context - job.sequence.len()).min(BATCH - rows);
+            let room = (context - job.sequence.len()).min(batch - rows);
             let guesses = spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1));
             let most = room.min(job.decoder.pending() + guesses);
             if most > 0 && outputs < MAX_OUTPUTS {
@@ -358,10 +359,7 @@ impl Scheduler {
     }
 
     fn plan_job(job: &mut Job, most: usize) -> usize {
-        job.outputs = match job.decoder.plan(most, 0) {
-            Outputs::Tail(n) => n,
-            _ => 0,
-        };
+        job.outputs = job.decoder.plan(most, 0);
         job.planned = true;
         job.decoder.rows().len()
     }
@@ -374,7 +372,7 @@ impl Scheduler {
             decoder.look_ahead(&self.engine, *outputs);
             let prompt = decoder.reading();
             self.draws.extend(decoder.draws(*outputs));
-            parts.push(Part { sequence, tokens: decoder.rows(), outputs: Outputs::Tail(*outputs), prompt });
+            parts.push(Part { sequence, tokens: decoder.rows(), outputs: decoder.outputs(*outputs), prompt });
         }
         self.engine.step_with(&mut parts, 1, |vars| vars.draws_mut().copy_from_slice(&self.draws))
     }

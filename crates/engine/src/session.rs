@@ -86,11 +86,12 @@ impl Engine {
         let blocks = sequence.len().div_ceil(KV_BLOCK);
         for group in 0..sequence.groups() {
             let bytes = self.decode_program().kv_groups[group].block_bytes;
+            let mut stored = vec![0; bytes];
             for &block in &sequence.table(group)[..blocks] {
                 out.write(&[u8::from(block != NO_BLOCK)])?;
                 if block != NO_BLOCK {
-                    let at = block as usize * bytes;
-                    out.write(&self.kv_mut(group)[at..at + bytes])?;
+                    self.loaded.kv_read(group, block as usize * bytes, &mut stored);
+                    out.write(&stored)?;
                 }
             }
         }
@@ -134,14 +135,15 @@ impl Engine {
         let len = positions as usize;
         for group in 0..sequence.groups() {
             let bytes = self.decode_program().kv_groups[group].block_bytes;
+            let mut stored = vec![0; bytes];
             for _ in 0..len.div_ceil(KV_BLOCK) {
                 match input.array()? {
                     [0] => sequence.push_block(group, false).ok_or(SessionError::NoRoom)?,
                     [1] => {
                         let block = sequence.push_block(group, true).ok_or(SessionError::NoRoom)?;
                         input.take(bytes as u64)?;
-                        let at = block as usize * bytes;
-                        input.from.read_exact(&mut self.kv_mut(group)[at..at + bytes])?;
+                        input.from.read_exact(&mut stored)?;
+                        self.loaded.kv_write(group, block as usize * bytes, &stored);
                         block
                     }
                     _ => return Err(SessionError::Damaged("a block is neither there nor absent")),

@@ -4,7 +4,7 @@ use crate::blocks::Pool;
 use crate::{Engine, Error, Sequence};
 use akunu_dtype::{DType, Planes, PlanesMut};
 use akunu_plan::op::{HeadsParams, KvParams, Params, ROPE_INTERLEAVED};
-use akunu_plan::{KV_BLOCK, NO_BLOCK};
+use akunu_plan::{KV_BLOCK, KvCopy, NO_BLOCK};
 
 /// One layer's keys and values inside a block of its group, and how its keys turn.
 struct Layer {
@@ -67,17 +67,17 @@ impl Engine {
         if moves.is_empty() {
             return;
         }
+        let mut copies = Vec::new();
         for layer in self.shifted_layers(0) {
             let block_bytes = layer.heads.kv.block_bytes as usize;
             let block = sequence.table(layer.group)[first / KV_BLOCK] as usize * block_bytes;
             let bytes = layer.heads.kv.row_bytes as usize;
-            let cache = self.kv_mut(layer.group);
+            copies.clear();
             for (head, value) in (0..layer.heads.kv_heads as usize).flat_map(|h| [(h, false), (h, true)]) {
-                for &(to, from) in &moves {
-                    let at = |node: usize| block + layer.row(head, value, (first + node) % KV_BLOCK);
-                    cache.copy_within(at(from)..at(from) + bytes, at(to));
-                }
+                let at = |node: usize| block + layer.row(head, value, (first + node) % KV_BLOCK);
+                copies.extend(moves.iter().map(|&(to, from)| KvCopy { from: at(from), to: at(to), bytes }));
             }
+            self.loaded.kv_copy(layer.group, &copies);
         }
     }
 
@@ -106,11 +106,12 @@ impl Engine {
         (keep, drop, new_len): (usize, usize, usize),
     ) -> Result<(), Error> {
         let block_bytes = self.decode_program().kv_groups[group].block_bytes;
-        let mut staged = vec![0u8; block_bytes];
+        let (mut staged, mut source_block) = (vec![0u8; block_bytes], vec![0u8; block_bytes]);
         let mut values = vec![0.0; self.model().config.head_dim];
         let pools = self.pools().clone();
         for block in keep / KV_BLOCK..new_len.div_ceil(KV_BLOCK) {
-            let mut any = false;
+            // The block that `source_block` holds.
+            let mut held = NO_BLOCK;
             for slot in 0..KV_BLOCK.min(new_len - block * KV_BLOCK) {
                 let position = block * KV_BLOCK + slot;
                 let source = if position < keep { position } else { position + drop };
@@ -118,20 +119,22 @@ impl Engine {
                 if from == NO_BLOCK {
                     continue;
                 }
-                any = true;
-                let base = from as usize * block_bytes;
-                let cache = self.kv_mut(group);
+                if from != held {
+                    self.loaded.kv_read(group, from as usize * block_bytes, &mut source_block);
+                    held = from;
+                }
                 for layer in layers {
                     let bytes = layer.heads.kv.row_bytes as usize;
                     for (head, value) in (0..layer.heads.kv_heads as usize).flat_map(|h| [(h, false), (h, true)]) {
                         let (at, to) = (layer.row(head, value, source % KV_BLOCK), layer.row(head, value, slot));
-                        staged[to..to + bytes].copy_from_slice(&cache[base + at..base + at + bytes]);
+                        staged[to..to + bytes].copy_from_slice(&source_block[at..at + bytes]);
                         if !value && position >= keep {
                             layer.turn_key(&mut staged[to..to + bytes], &mut values);
                         }
                     }
                 }
             }
+            let any = held != NO_BLOCK;
             let table = sequence.table_mut(group);
             let to = pools.with(|pools| {
                 let pool = &mut pools[group];
@@ -142,8 +145,7 @@ impl Engine {
                 Ok::<_, Error>(to)
             })?;
             if any {
-                let at = to as usize * block_bytes;
-                self.kv_mut(group)[at..at + block_bytes].copy_from_slice(&staged);
+                self.loaded.kv_write(group, to as usize * block_bytes, &staged);
             }
         }
         let table = sequence.table_mut(group);

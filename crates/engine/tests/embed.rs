@@ -65,7 +65,7 @@ fn a_text_is_the_same_alone_and_among_others() {
         let mut texts = texts(&golden);
         texts.extend((1..40).map(|n| text((0..n).map(|i| (i * 31 + n) % 500).collect())));
         let packed = read(&mut load(&dir, exact(), Reading::Hidden), &texts);
-        let options = LoadOptions { chunk: 1, threads: Some(1), ..exact() };
+        let options = LoadOptions { chunk: Some(1), threads: Some(1), ..exact() };
         let mut one = load(&dir, options, Reading::Hidden);
         for (text, packed) in texts.iter().zip(packed) {
             let alone = &read(&mut one, std::slice::from_ref(text))[0];

@@ -114,7 +114,8 @@ fn a_window_forgets_only_what_it_cannot_see() {
     let dir = fixtures::path("hf/mistral-swa");
     let tokens: Vec<u32> = (0..500).map(|i| (i * 31 + i / 7) % 512).collect();
     let run = |chunk| {
-        let options = LoadOptions { chunk, kv: DType::F32, activations: Activations::F32, ..LoadOptions::default() };
+        let options =
+            LoadOptions { chunk: Some(chunk), kv: DType::F32, activations: Activations::F32, ..LoadOptions::default() };
         let mut engine = Engine::load(&dir, options).unwrap();
         let mut sequence = engine.sequence();
         engine.prefill(&mut sequence, &tokens).unwrap().to_vec()

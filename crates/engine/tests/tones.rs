@@ -8,12 +8,11 @@ mod voice;
 
 use akunu::audio::Features;
 use akunu::convert::convert;
-use akunu::cpu::Level;
 use akunu::dtype::PlanesMut;
 use akunu::speech::{
     Decoding, Event, Live, Segment, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel,
 };
-use akunu::{Activations, DType, LoadOptions};
+use akunu::{Activations, DType, Device, LoadOptions};
 use akunu_testkit::{TempDir, fixtures, golden};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -136,11 +135,16 @@ fn wav(samples: &[i16]) -> Vec<u8> {
     out
 }
 
-fn load_options(level: Level) -> LoadOptions {
-    LoadOptions { activations: Activations::F32, level: Some(level), threads: Some(2), ..LoadOptions::default() }
+fn load_options(level: Option<&str>) -> LoadOptions {
+    LoadOptions {
+        activations: Activations::F32,
+        level: level.map(str::to_string),
+        threads: Some(2),
+        ..LoadOptions::default()
+    }
 }
 
-fn load(dir: &TempDir, level: Level) -> Transcriber {
+fn load(dir: &TempDir, level: Option<&str>) -> Transcriber {
     Transcriber::load(&model(dir, DType::F32), load_options(level)).unwrap()
 }
 
@@ -179,17 +183,27 @@ fn lines(segments: &[Segment]) -> Vec<String> {
 
 #[test]
 fn transcripts_are_the_references() {
-    Level::available().for_each(compare);
+    for level in Device::Cpu.levels() {
+        compare(load_options(Some(level)), usize::MAX);
+    }
 }
 
-fn compare(level: Level) {
+/// One is enough: its encoder is slow.
+#[test]
+fn the_reference_executor_transcribes_too() {
+    compare(LoadOptions { device: Device::Reference, ..load_options(None) }, 1);
+}
+
+fn compare(load: LoadOptions, most: usize) {
     let dir = TempDir::new();
-    let (mut transcriber, expected) = (load(&dir, level), expected());
-    for wanted in expected["transcripts"].as_array().unwrap() {
+    let what = format!("{} {:?}", load.device, load.level);
+    let mut transcriber = Transcriber::load(&model(&dir, DType::F32), load).unwrap();
+    let expected = expected();
+    for wanted in expected["transcripts"].as_array().unwrap().iter().take(most) {
         let name = wanted["recording"].as_str().unwrap();
         let path = dir.write("recording.wav", &wav(&play(&expected["recordings"][name])));
         let found = transcribe(&mut transcriber, &path, &options(&wanted["options"]));
-        let what = format!("{name} {}, {level:?}", wanted["options"]);
+        let what = format!("{name} {}, {what}", wanted["options"]);
         assert_eq!(found.language, wanted["language"], "{what}");
         // The reference lists segments without text.
         let segments = wanted["segments"].as_array().unwrap().iter().filter(|s| s["text"] != "");
@@ -219,13 +233,13 @@ fn compare(level: Level) {
 fn chains_choose_what_is_chosen_token_by_token() {
     let (dir, expected) = (TempDir::new(), expected());
     let model = model(&dir, DType::F32);
-    for (level, timestamps) in Level::available().flat_map(|level| [(level, true), (level, false)]) {
+    for (level, timestamps) in Device::Cpu.levels().into_iter().flat_map(|level| [(level, true), (level, false)]) {
         let mut longest = 0;
         for name in ["german", "long"] {
             let recording = &expected["recordings"][name];
             let path = dir.write("recording.wav", &wav(&play(recording)));
             let language = recording["language"].as_str().unwrap();
-            longest = longest.max(stepwise::compare(&model, load_options(level), &path, language, timestamps));
+            longest = longest.max(stepwise::compare(&model, load_options(Some(level)), &path, language, timestamps));
         }
         assert!(longest > 16, "no text is longer than a chain");
     }
@@ -251,7 +265,7 @@ fn sentences(recording: &Value) -> Vec<(f64, f64, String)> {
 #[test]
 fn nothing_is_lost_and_nothing_is_made_up() {
     let dir = TempDir::new();
-    let (mut transcriber, expected) = (load(&dir, Level::detect()), expected());
+    let (mut transcriber, expected) = (load(&dir, None), expected());
     for (name, recording) in expected["recordings"].as_object().unwrap() {
         let path = dir.write("recording.wav", &wav(&play(recording)));
         let found = transcribe(&mut transcriber, &path, &TranscribeOptions::default()).segments;
@@ -276,7 +290,7 @@ fn two_sentences() -> Value {
 #[test]
 fn text_before_a_silence_is_forgotten_and_the_prompt_is_not() {
     let dir = TempDir::new();
-    let mut transcriber = load(&dir, Level::detect());
+    let mut transcriber = load(&dir, None);
     let path = dir.write("recording.wav", &wav(&play(&two_sentences())));
     let mut hear = |condition, prompt: Option<&str>, silence| {
         let prompt = prompt.map(str::to_owned);
@@ -294,7 +308,7 @@ fn text_before_a_silence_is_forgotten_and_the_prompt_is_not() {
 #[test]
 fn what_has_no_voice_is_left_out_however_loud_it_is() {
     let dir = TempDir::new();
-    let mut transcriber = load(&dir, Level::detect());
+    let mut transcriber = load(&dir, None);
     let path = dir.write("recording.wav", &wav(&play(&two_sentences())));
     for (bias, segments) in [(-50.0, 0), (50.0, 2)] {
         let model = VoiceModel::load(&voice::random(bias).write(&dir)).unwrap();
@@ -319,7 +333,7 @@ fn what_has_no_voice_is_left_out_however_loud_it_is() {
 #[test]
 fn what_is_said_after_a_silence_is_seen_before_it_is_final() {
     let dir = TempDir::new();
-    let mut transcriber = load(&dir, Level::detect());
+    let mut transcriber = load(&dir, None);
     let mut live = Live::new(&transcriber, &TranscribeOptions::default()).unwrap();
     let mut seen = Vec::new();
     for part in play(&two_sentences()).chunks(8000) {
@@ -334,7 +348,7 @@ fn what_is_said_after_a_silence_is_seen_before_it_is_final() {
 #[test]
 fn what_is_said_live_is_what_is_said_in_a_file() {
     let dir = TempDir::new();
-    let (mut transcriber, expected) = (load(&dir, Level::detect()), expected());
+    let (mut transcriber, expected) = (load(&dir, None), expected());
     for (name, recording) in expected["recordings"].as_object().unwrap() {
         let samples = play(recording);
         let path = dir.write("recording.wav", &wav(&samples));

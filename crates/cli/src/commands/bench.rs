@@ -139,8 +139,7 @@ pub(super) fn ops(
     step(engine)?;
     let runs: Vec<Vec<u64>> = (0..repeat.max(5)).map(|_| step(engine)).collect::<Result<_, _>>()?;
     let program = engine.last_program();
-    let bound = engine.cpu().bind(program).map_err(Error::from)?;
-    let entries = program_table::entries(program, &bound, rows, depth);
+    let entries = program_table::entries(engine.backend(), program, engine.last_bound(), rows, depth);
     let time = |i: usize| {
         let times: Vec<f64> = runs.iter().filter_map(|r| r.get(i)).map(|&ns| ns as f64 * 1e-9).collect();
         units::median(&times)
@@ -155,10 +154,6 @@ fn bytes_per_token(engine: &Engine, plan: &Plan) -> u64 {
     program.ops.iter().map(|op| program.cost(op, 1, plan.depth + plan.gen_ / 2).bytes).sum()
 }
 
-fn backend(engine: &Engine) -> String {
-    format!("cpu/{}", engine.cpu().level())
-}
-
 fn print(
     out: &mut dyn Write,
     source: &Source,
@@ -168,7 +163,8 @@ fn print(
     decode: &Measured,
     memory: f64,
 ) -> Result<()> {
-    writeln!(out, "{}: {}, {} threads, depth {}", source.name(), backend(engine), engine.cpu().threads(), plan.depth)?;
+    let info = engine.backend().info();
+    writeln!(out, "{}: {info}, {} threads, depth {}", source.name(), info.threads, plan.depth)?;
     for (name, measured) in [("prefill", prefill), ("decode", decode)] {
         if measured.rates.is_empty() {
             continue;
@@ -203,11 +199,12 @@ fn to_json(
         false => json!({ "tokens": m.tokens, "tokens_per_s": units::median(&m.rates), "repetitions": m.rates }),
     };
     let text = |name| matches.get_one::<String>(name);
+    let info = engine.backend().info();
     let mut value = json!({
         "model": source.name(),
         "architecture": engine.model().descriptor.name,
-        "backend": backend(engine),
-        "threads": engine.cpu().threads(),
+        "backend": info.to_string(),
+        "threads": info.threads,
         "kv": text("kv"),
         "activations": text("activations"),
         "depth": plan.depth,

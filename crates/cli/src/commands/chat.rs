@@ -24,13 +24,13 @@ pub const NO_TEMPLATE: &str = "give one with `--template FILE`, or continue plai
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let source = Source::of(matches)?;
     let load = loading::load_options(matches);
-    let chunk = load.chunk;
     let engine = source.load(load)?;
     let template = match matches.get_one::<PathBuf>("template") {
         Some(path) => templates::from_file(path)?,
         None => templates::of_model(engine.file(), NO_TEMPLATE)?,
     };
     let options = loading::generate_options(matches)?;
+    let chunk = engine.chunk();
     let mut conversation =
         Conversation::new(Writer { engine, draft: loading::draft(matches)? }, template, options, chunk)?;
     let session = matches.get_one::<PathBuf>("session");

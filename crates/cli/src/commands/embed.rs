@@ -92,10 +92,11 @@ pub fn texts(matches: &ArgMatches) -> Result<Vec<String>> {
 pub fn load_options(matches: &ArgMatches) -> LoadOptions {
     let number = |name| matches.try_get_one::<usize>(name).ok().flatten().copied();
     LoadOptions {
+        device: loading::device(matches),
         threads: number("threads"),
         activations: loading::activations(matches),
         context: number("context"),
-        chunk: number("chunk").unwrap_or(STEP_ROWS),
+        chunk: Some(number("chunk").unwrap_or(STEP_ROWS)),
         ..LoadOptions::default()
     }
 }

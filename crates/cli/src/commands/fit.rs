@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use akunu::formats::ModelFile;
-use akunu::{DType, Engine, LoadOptions, available_memory};
+use akunu::{DType, Engine, LoadOptions};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -24,14 +24,15 @@ fn contexts(model: usize) -> Vec<usize> {
 
 pub fn print(out: &mut dyn Write, matches: &ArgMatches, source: &Source, file: &ModelFile) -> Result<()> {
     let model = akunu::arch::Model::read(file).map_err(akunu::Error::from)?;
-    let available = available_memory();
+    let mut available = None;
     let mut rows: Vec<Value> = Vec::new();
     let mut table = Table::new(&[">context", "KV", ">weights", ">KV cache", ">scratch", ">total", "fits"]);
     let mut longest = Vec::new();
     for kv in KV_TYPES {
-        let options = LoadOptions { kv, activations: loading::activations(matches), ..LoadOptions::default() };
+        let options = LoadOptions { kv, ..loading::load_options(matches) };
         // A head may not be whole blocks of a number format: then that one is left out.
-        let Ok(footprint) = Engine::footprint(file, &options) else { continue };
+        let Ok((footprint, free)) = Engine::footprint(file, &options) else { continue };
+        available = free;
         for context in contexts(model.config.context) {
             let needs = footprint.needs(context);
             let fits = available.map(|free| needs.total() <= free);

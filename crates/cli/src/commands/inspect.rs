@@ -5,10 +5,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use akunu::arch::{Model, ModelConfig};
-use akunu::cpu::Cpu;
 use akunu::formats::gguf::Value as GgufValue;
 use akunu::formats::{Container, Metadata, ModelFile};
-use akunu::plan::{KV_BLOCK, Output, Program, build};
+use akunu::plan::{Info, KV_BLOCK, Output, Program, build};
 use akunu::text::{ChatTemplate, Tokenizer};
 use akunu::{DType, LoadOptions};
 use anyhow::Result;
@@ -268,16 +267,16 @@ fn print_program(out: &mut dyn Write, matches: &ArgMatches, file: &ModelFile, mo
     let output = if model.descriptor.causal { Output::Logits } else { Output::Mean };
     // More rows than decode at once are a prompt's.
     let prompts = rows > akunu::MAX_SEQUENCES;
-    let (kv, activations) = (loading::kv(matches), loading::activations(matches));
-    let options = LoadOptions { kv, activations, ..LoadOptions::default() }.program(output, rows, 1, prompts);
+    let options = LoadOptions { threads: Some(1), ..loading::load_options(matches) };
+    let backend = options.device.open(&options)?;
+    let options = options.program(&backend.preferences(), output, (rows, 1), prompts);
     let program = build(model, file, options).map_err(akunu::Error::from)?;
-    let cpu = Cpu::new(akunu::cpu::Options { threads: Some(1), ..Default::default() }).map_err(akunu::Error::from)?;
-    let bound = cpu.bind(&program).map_err(akunu::Error::from)?;
-    let entries = program_table::entries(&program, &bound, rows, depth);
+    let bound = backend.bind(&program).map_err(akunu::Error::from)?;
+    let entries = program_table::entries(&*backend, &program, &bound, rows, depth);
     if matches.get_flag("json") {
         let value = json!({
             "model": file.path().display().to_string(),
-            "backend": format!("cpu/{}", cpu.level()),
+            "backend": backend.info().to_string(),
             "rows": rows,
             "depth": depth,
             "arena_bytes": program.arena_bytes,
@@ -287,15 +286,15 @@ fn print_program(out: &mut dyn Write, matches: &ArgMatches, file: &ModelFile, mo
         return Ok(());
     }
     program_table::print(out, &entries, None)?;
-    writeln!(out, "{}", memory_line(&program, cpu.level().name(), rows))?;
+    writeln!(out, "{}", memory_line(&program, &backend.info(), rows))?;
     Ok(())
 }
 
 /// What a step needs beside the weights.
-fn memory_line(program: &Program, level: &str, rows: usize) -> String {
+fn memory_line(program: &Program, backend: &Info, rows: usize) -> String {
     let kv: usize = program.kv_groups.iter().map(|g| g.block_bytes / KV_BLOCK).sum();
     format!(
-        "{} of activations for {rows} rows, {} of KV cache a position; kernels: cpu/{level}",
+        "{} of activations for {rows} rows, {} of KV cache a position; kernels: {backend}",
         units::bytes(program.arena_bytes as u64),
         units::bytes(kv as u64),
     )

@@ -67,7 +67,7 @@ fn speech(engine: &mut akunu::Engine, mel: &Path, ids: &[u32], output: &Path) ->
     let mut sequence = engine.sequence();
     engine.hear(&mut sequence, &by_frame)?;
     let bytes = |row: &[f32]| row.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
-    let encoder: Vec<u8> = (0..engine.heard()).flat_map(|p| bytes(engine.encoded(p))).collect();
+    let encoder = bytes(&engine.encoded(&by_frame)?);
     let mut logits = Vec::new();
     engine.logits_in(&mut sequence, ids, |_, row| logits.extend(bytes(row)))?;
     let (encoder_shape, logits_shape) = ([engine.heard(), engine.model().config.dim], [ids.len(), engine.vocab()]);

@@ -32,21 +32,20 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (source, prompt) = model_and_prompt(matches)?;
     let mut options = loading::generate_options(matches)?;
     let load = loading::load_options(matches);
-    let chunk = load.chunk;
     let start = Instant::now();
     let engine = source.load(load)?;
     if matches.get_flag("verbose") {
-        let (loaded, cpu) = (units::time(start.elapsed().as_secs_f64()), engine.cpu());
+        let (loaded, info) = (units::time(start.elapsed().as_secs_f64()), engine.backend().info());
         writeln!(
             terminal::err(),
-            "{} loaded in {loaded}: cpu/{}, {} threads, context {}, seed {}",
+            "{} loaded in {loaded}: {info}, {} threads, context {}, seed {}",
             source.name(),
-            cpu.level(),
-            cpu.threads(),
+            info.threads,
             engine.context(),
             options.sampling.seed,
         )?;
     }
+    let chunk = engine.chunk();
     let mut writer = Writer { engine, draft: loading::draft(matches)? };
     let (ids, thinking) = ids(matches, &writer.engine, &prompt.text)?;
     options.thinking = thinking;

@@ -181,7 +181,7 @@ fn hidden() -> Command {
         .arg(path("output", "The file to write").short('o').required(true))
         .arg(pooling())
         .arg(constants())
-        .arg(shared::threads())
+        .args(shared::device_flags())
         .arg(shared::activations().default_value("f32"))
 }
 
@@ -195,13 +195,15 @@ fn pooling() -> Arg {
 }
 
 /// How texts are read.
-fn text_flags() -> [Arg; 5] {
+fn text_flags() -> [Arg; 6] {
+    let [device, threads] = shared::device_flags();
     [
         flag("truncate", "Drop the end of texts that are too long, instead of refusing them"),
         option("context", "N", "Tokens a text can have [default: what the model was made for, within reason]")
             .short('c')
             .value_parser(values::count),
-        shared::threads(),
+        device,
+        threads,
         shared::activations(),
         shared::chunk().help("Tokens to compute at once, of one text or of many"),
     ]
@@ -242,6 +244,7 @@ fn inspect() -> Command {
                 .value_parser(values::count)
                 .default_value("1"),
         )
+        .arg(shared::device())
         .arg(shared::kv())
         .arg(shared::activations())
         .arg(json())
@@ -294,7 +297,7 @@ fn bench() -> Command {
             .num_args(0..=1)
             .default_missing_value("decode"),
         )
-        .arg(shared::threads())
+        .args(shared::device_flags())
         .arg(shared::kv())
         .arg(shared::activations())
         .arg(shared::chunk())
@@ -344,7 +347,7 @@ fn perplexity() -> Command {
         )
         .arg(option("context", "N", "Tokens in a window").short('c').value_parser(values::count).default_value("512"))
         .arg(option("windows", "N", "Stop after this many windows").value_parser(values::count))
-        .arg(shared::threads())
+        .args(shared::device_flags())
         .arg(shared::kv())
         .arg(shared::activations())
         .arg(shared::chunk())

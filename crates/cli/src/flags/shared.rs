@@ -31,6 +31,17 @@ pub fn model() -> Arg {
         .help("A model file, a model directory, a short name, or `embedded`")
 }
 
+/// What a model runs on, and with how many threads.
+pub fn device_flags() -> [Arg; 2] {
+    [device(), threads()]
+}
+
+pub fn device() -> Arg {
+    option("device", "DEVICE", "Where to run: auto, cpu, cuda, cuda:N, metal, or reference, which is slow and plain")
+        .value_parser(|name: &str| name.parse::<akunu::Device>())
+        .default_value("auto")
+}
+
 pub fn threads() -> Arg {
     option("threads", "N", "Threads to compute with [default: one per core]").short('t').value_parser(values::threads)
 }
@@ -48,9 +59,7 @@ pub fn activations() -> Arg {
 }
 
 pub fn chunk() -> Arg {
-    let default = akunu::LoadOptions::default().chunk;
-    option("chunk", "N", "")
-        .help(format!("Tokens of a prompt to compute at once [default: {default}]"))
+    option("chunk", "N", "Tokens of a prompt to compute at once [default: as many as the device is fastest with]")
         .value_parser(values::chunk)
 }
 
@@ -72,6 +81,6 @@ pub fn mmap() -> Arg {
 }
 
 /// How a model is loaded.
-pub fn load_flags() -> [Arg; 7] {
-    [threads(), context(), kv(), activations(), chunk(), memory(), mmap()]
+pub fn load_flags() -> [Arg; 8] {
+    [device(), threads(), context(), kv(), activations(), chunk(), memory(), mmap()]
 }

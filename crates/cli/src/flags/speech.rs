@@ -83,7 +83,7 @@ pub fn transcribe() -> Command {
                 .default_value("0"),
         )
         .arg(flag("timings", "Write to standard error how long loading, the encoder and the decoder took"))
-        .arg(shared::threads())
+        .args(shared::device_flags())
         .arg(shared::kv())
         .arg(shared::activations())
 }

@@ -3,6 +3,7 @@
 mod answers;
 mod bad_input;
 mod chat;
+mod devices;
 mod embeddings;
 mod manuals;
 mod measurements;

@@ -9,7 +9,12 @@ use serde_json::Value;
 /// The binary, with nothing of this machine's environment that would change what it says.
 pub fn akunu() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_akunu"));
-    command.env_remove("AKUNU_CPU").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
+    command
+        .env_remove("AKUNU_CPU")
+        .env_remove("AKUNU_DEVICE")
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null());
     // Models that this machine has downloaded must not decide what a name means.
     command.env("AKUNU_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-cache"));
     command

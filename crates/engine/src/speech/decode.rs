@@ -84,13 +84,19 @@ impl Candidate {
 
 /// Feeds every candidate its last token, and then what the backend chooses, for so many steps or until all have ended. The
 /// rules are applied to all logits.
-fn feed(engine: &mut Engine, rules: &Rules, candidates: &mut [Candidate], steps: usize) -> Result<(), Error> {
+fn feed(
+    engine: &mut Engine,
+    rules: &Rules,
+    candidates: &mut [Candidate],
+    steps: usize,
+    outputs: Outputs,
+) -> Result<(), Error> {
     let standing: Vec<(RuleVars, DrawVars)> = candidates.iter().map(|c| (c.text, c.draw)).collect();
     let mut parts: Vec<Part<'_>> = candidates
         .iter_mut()
         .map(|c| {
             let last = c.tokens.len().saturating_sub(1);
-            Part { sequence: &mut c.sequence, tokens: &c.tokens[last..], outputs: Outputs::Last, prompt: false }
+            Part { sequence: &mut c.sequence, tokens: &c.tokens[last..], outputs, prompt: false }
         })
         .collect();
     engine.step_with(&mut parts, steps, |vars| {
@@ -163,7 +169,7 @@ fn sample(
         if left == 0 {
             break;
         }
-        feed(engine, rules, &mut open, left.min(CHAIN))?;
+        feed(engine, rules, &mut open, left.min(CHAIN).min(engine.max_chain()), Outputs::Tokens(1))?;
         let outputs = open.len();
         for (output, candidate) in open.iter_mut().enumerate() {
             let (text, draw) = engine.standing(output);
@@ -224,7 +230,7 @@ fn beams(
         if done.len() >= width || open.is_empty() || step + 1 == most {
             break;
         }
-        feed(engine, rules, &mut open, 1)?;
+        feed(engine, rules, &mut open, 1, Outputs::Last)?;
     }
     // Where too few ended, the best of those that did not stand beside them.
     open.sort_by(|a, b| b.text.sum.total_cmp(&a.text.sum));

@@ -1,14 +1,13 @@
 //! Running a model over a golden's inputs, in every way that must not matter.
 
-use akunu::cpu::Level;
-use akunu::{Activations, Engine, LoadOptions};
+use akunu::{Activations, Device, Engine, LoadOptions};
 use akunu_testkit::golden::Golden;
 use std::path::Path;
 
 /// A way to run that must give the same result.
 #[derive(Clone, Copy, Debug)]
 pub struct Way {
-    pub level: Level,
+    pub level: &'static str,
     pub threads: usize,
     pub chunk: usize,
 }
@@ -16,21 +15,22 @@ pub struct Way {
 /// Every level of this machine with one chunking each for 1 and 2 threads, and every chunking at the best.
 pub fn ways() -> Vec<Way> {
     let mut ways = Vec::new();
-    for level in Level::available() {
+    let levels = Device::Cpu.levels();
+    for level in &levels {
         ways.push(Way { level, threads: 1, chunk: 256 });
         ways.push(Way { level, threads: 2, chunk: 7 });
     }
     for chunk in [1, 64] {
-        ways.push(Way { level: Level::detect(), threads: 2, chunk });
+        ways.push(Way { level: levels[levels.len() - 1], threads: 2, chunk });
     }
     ways
 }
 
 pub fn options(way: Way, activations: Activations) -> LoadOptions {
     LoadOptions {
-        level: Some(way.level),
+        level: Some(way.level.to_string()),
         threads: Some(way.threads),
-        chunk: way.chunk,
+        chunk: Some(way.chunk),
         activations,
         ..LoadOptions::default()
     }

@@ -1,0 +1,145 @@
+//! The backends of this build, by device: the one place that names them.
+
+use crate::{Error, LoadOptions};
+use akunu_plan::backend::Backend;
+use akunu_plan::reference::ReferenceBackend;
+use std::fmt;
+use std::str::FromStr;
+
+/// The environment variable that [`Device::Auto`] looks at.
+pub const DEVICE_VARIABLE: &str = "AKUNU_DEVICE";
+
+/// Where a model runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Device {
+    /// What `AKUNU_DEVICE` says, or else the first of this build's backends that this machine has.
+    #[default]
+    Auto,
+    Cpu,
+    /// The GPU of this number.
+    Cuda(usize),
+    Metal,
+    /// The reference executor: every op slowly in f32, to compare the others with.
+    Reference,
+}
+
+/// Why a device cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error("{0:?} is not a device; give auto, cpu, cuda, cuda:N, metal or reference")]
+    Unknown(String),
+    #[error("device {device}: {why}")]
+    Unavailable { device: Device, why: &'static str },
+    #[error("device {0} has no kernel levels to choose from")]
+    NoLevels(Device),
+    #[cfg(feature = "cpu")]
+    #[error(transparent)]
+    Cpu(#[from] akunu_cpu::Error),
+}
+
+impl FromStr for Device {
+    type Err = DeviceError;
+
+    fn from_str(name: &str) -> Result<Self, DeviceError> {
+        let unknown = || DeviceError::Unknown(name.to_string());
+        Ok(match name {
+            "auto" => Device::Auto,
+            "cpu" => Device::Cpu,
+            "cuda" => Device::Cuda(0),
+            "metal" => Device::Metal,
+            "reference" => Device::Reference,
+            _ => Device::Cuda(name.strip_prefix("cuda:").and_then(|n| n.parse().ok()).ok_or_else(unknown)?),
+        })
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Auto => f.write_str("auto"),
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(n) => write!(f, "cuda:{n}"),
+            Device::Metal => f.write_str("metal"),
+            Device::Reference => f.write_str("reference"),
+        }
+    }
+}
+
+impl Device {
+    /// Those that `akunu devices` speaks of.
+    pub const ALL: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Metal, Device::Reference];
+
+    /// Why this device cannot be used; `None` where it can.
+    pub fn unavailable(self) -> Option<&'static str> {
+        match self {
+            Device::Auto | Device::Cpu if cfg!(feature = "cpu") => None,
+            Device::Auto => Some("this build has no backend for this machine; `reference` runs everywhere, slowly"),
+            Device::Cpu => Some("it is not built in; build with the cargo feature `cpu`"),
+            Device::Cuda(_) => Some("this build has no CUDA backend"),
+            Device::Metal if cfg!(target_vendor = "apple") => Some("this build has no Metal backend"),
+            Device::Metal => Some("Metal is there on Apple's systems only"),
+            Device::Reference => None,
+        }
+    }
+
+    /// The kernel levels that this machine can run on this device, the lowest first; one that has none has nothing to
+    /// choose from.
+    pub fn levels(self) -> Vec<&'static str> {
+        match self {
+            #[cfg(feature = "cpu")]
+            Device::Auto | Device::Cpu => akunu_cpu::Level::available().map(akunu_cpu::Level::name).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The backend, with nothing loaded on it.
+    pub fn open(self, options: &LoadOptions) -> Result<Box<dyn Backend>, Error> {
+        if let (Device::Auto, Ok(name)) = (self, std::env::var(DEVICE_VARIABLE))
+            && name != "auto"
+        {
+            return name.parse::<Device>()?.open(options);
+        }
+        if let Some(why) = self.unavailable() {
+            return Err(DeviceError::Unavailable { device: self, why }.into());
+        }
+        match self {
+            #[cfg(feature = "cpu")]
+            Device::Auto | Device::Cpu => {
+                let level = options.level.as_deref().map(akunu_cpu::Level::parse).transpose();
+                let level = level.map_err(akunu_cpu::Error::from).map_err(DeviceError::from)?;
+                let options = akunu_cpu::Options { threads: options.threads, level, in_place: options.mapped };
+                Ok(Box::new(akunu_cpu::Cpu::new(options).map_err(DeviceError::from)?))
+            }
+            _ if options.level.is_some() => Err(DeviceError::NoLevels(self).into()),
+            _ => Ok(Box::new(ReferenceBackend)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_named_as_they_are_written() {
+        for device in [Device::Auto, Device::Cpu, Device::Cuda(0), Device::Cuda(3), Device::Metal, Device::Reference] {
+            assert_eq!(device.to_string().parse::<Device>().unwrap(), device);
+        }
+        assert_eq!("cuda".parse::<Device>().unwrap(), Device::Cuda(0));
+        for name in ["", "CPU", "cuda:", "cuda:-1", "cuda:1x", "gpu", "cuda:99999999999999999999"] {
+            let error = name.parse::<Device>().unwrap_err().to_string();
+            assert!(error.contains("not a device"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_one_sentence() {
+        for device in [Device::Cuda(0), Device::Metal] {
+            let error = device.open(&LoadOptions::default()).err().map(|e| e.to_string()).unwrap();
+            assert!(error.starts_with(&format!("device {device}: ")), "{error}");
+        }
+        let options = LoadOptions { level: Some("avx9".into()), ..LoadOptions::default() };
+        let error = Device::Reference.open(&options).err().map(|e| e.to_string()).unwrap();
+        assert!(error.contains("reference"), "{error}");
+    }
+}
