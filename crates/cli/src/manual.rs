@@ -91,7 +91,8 @@ impl Shared {
     }
 
     fn write(&self, text: &mut String) {
-        let _ = writeln!(text, "\n## Shared arguments\n\nWhere a command has a row of its own for one, that row counts.");
+        let _ =
+            writeln!(text, "\n## Shared arguments\n\nWhere a command has a row of its own for one, that row counts.");
         for (heading, rows) in &self.0 {
             let rows: Vec<&str> = rows.iter().map(|(_, row)| row.as_str()).collect();
             let _ = writeln!(text, "\n### {heading}\n\n| argument | |\n|---|---|\n{}", rows.join("\n"));
@@ -169,7 +170,10 @@ mod tests {
             assert_eq!(text.matches(said_once).count(), 1, "{said_once}");
         }
         let chat = text.split("\n## ").find(|section| section.starts_with("akunu chat")).unwrap();
-        assert!(chat.contains("- [Sampling](#sampling): all but `--temperature`") && chat.contains("[default: 0.7]"), "{chat}");
+        assert!(
+            chat.contains("- [Sampling](#sampling): all but `--temperature`") && chat.contains("[default: 0.7]"),
+            "{chat}"
+        );
     }
 
     /// The file is kept in step; set AKUNU_BLESS=1 to write it anew.
