@@ -20,7 +20,7 @@ const HELP: &str = "usage: cargo xtask CHORE
       [--gen N] [--depth N] [--threads N] [--level LEVEL] [-- ARGUMENTS OF llama-bench]
   bench start --llama-bench PATH measure the time to the first token, of whole processes
       [--llama-bench PATH] [--akunu PATH] [--models A,…] [--rounds N] [--threads N]
-  bench decoding ROUNDS [NAME…]  measure drafts, grammars and draws against plain decoding
+  bench decoding ROUNDS [NAME…]  measure guesses, grammars and draws against plain decoding
   bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
       [--akunu PATH] [--rounds N] [--threads N]
   bench whisper --whisper-cli PATH measure transcription against whisper.cpp

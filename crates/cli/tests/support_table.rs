@@ -1,4 +1,4 @@
-//! The support table of `docs/models.md`, generated from the registries.
+//! The support table of `docs/supported.md`, generated from the registries.
 
 use akunu::arch::FAMILIES;
 use akunu::{FORMATS, cpu::Level};
@@ -49,7 +49,7 @@ fn table() -> String {
 /// After changing a registry: `AKUNU_BLESS=1 cargo test -p akunu-cli --test support_table`.
 #[test]
 fn the_documents_list_what_the_registries_hold() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/models.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/supported.md");
     let page = std::fs::read_to_string(path).unwrap();
     let start = page.find(BEGIN).unwrap() + BEGIN.len();
     let end = start + page[start..].find(END).unwrap();

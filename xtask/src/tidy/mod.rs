@@ -7,7 +7,6 @@ mod layout;
 mod rust;
 mod source;
 mod tree;
-mod words;
 
 use std::fmt;
 use std::path::Path;
@@ -55,7 +54,6 @@ static CHECKS: &[(&str, Check)] = &[
     ("crates depend in one direction", layout::dependencies),
     ("no path of a machine, no name of a registry's host", layout::places),
     ("links in documents lead somewhere", layout::links),
-    ("documents use the words of the glossary", words::retired),
     ("the repository stays small", layout::size),
 ];
 
