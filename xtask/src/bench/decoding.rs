@@ -1,4 +1,4 @@
-//! `cargo xtask bench decoding`: what guesses bring, and what grammars and draws cost, against plain greedy decoding of the
+//! `cargo xtask bench decoding`: what drafts gain, and what grammars and draws cost, against plain greedy decoding of the
 //! same model, in rounds that alternate.
 
 use std::time::Instant;
@@ -121,10 +121,10 @@ pub fn decoding(rounds: usize, names: &[&str]) -> anyhow::Result<bool> {
     let hub = Hub::from_environment()?;
     let mut rows = Vec::new();
     let wanted = |model: &str| names.is_empty() || names.contains(&model);
-    // The larger one takes its time: guesses alone.
+    // The larger one takes its time: drafts alone.
     for (model, cases) in [("smollm2-135m", 5), ("qwen2.5-coder-1.5b", 2)].into_iter().filter(|(m, _)| wanted(m)) {
         match hub.path(model) {
-            Ok(_) => guesses_and_draws(&mut load(&hub, model)?, model, cases, rounds, &mut rows)?,
+            Ok(_) => drafts_and_draws(&mut load(&hub, model)?, model, cases, rounds, &mut rows)?,
             Err(_) => println!("skipped: {model} is not here (cargo xtask models fetch {model})"),
         }
     }
@@ -137,7 +137,7 @@ pub fn decoding(rounds: usize, names: &[&str]) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn guesses_and_draws(
+fn drafts_and_draws(
     engine: &mut Engine,
     model: &'static str,
     most: usize,
@@ -150,11 +150,11 @@ fn guesses_and_draws(
     let answer = GenerateOptions::new().max_tokens(192);
     let plain = answer.clone().ignore_eos(true);
     let warm = plain.clone().sampling(warm);
-    let guessing = |options: &GenerateOptions| options.clone().speculation(Speculation::Ngram);
+    let drafting = |options: &GenerateOptions| options.clone().speculation(Speculation::Ngram);
     let cases = [
-        ("guesses, a file with one word changed", &edit, &answer, guessing(&answer)),
-        ("guesses, prose", &prose, &plain, guessing(&plain)),
-        ("guesses, prose at temperature 0.8", &prose, &warm, guessing(&warm)),
+        ("n-gram drafts, a file with one word changed", &edit, &answer, drafting(&answer)),
+        ("n-gram drafts, prose", &prose, &plain, drafting(&plain)),
+        ("n-gram drafts, prose at temperature 0.8", &prose, &warm, drafting(&warm)),
         ("draws: temperature 0.8, top-k 40, top-p 0.95, min-p 0.05", &prose, &plain, warm.clone()),
         ("plain decoding once more: what chance does", &prose, &plain, plain.clone()),
     ];
@@ -163,7 +163,7 @@ fn guesses_and_draws(
         for _ in 0..rounds {
             let (run, text) = generate(engine, prompt, plain)?;
             let (other_run, other_text) = generate(engine, prompt, &other)?;
-            ensure!(other.speculation == Speculation::Off || text == other_text, "{name}: guesses changed the text");
+            ensure!(other.speculation == Speculation::Off || text == other_text, "{name}: drafts changed the text");
             row.rates.push((run.rate(), other_run.rate()));
             row.run = other_run;
             eprintln!("{model}: {name}: {:.1} and {:.1} tokens/s", run.rate(), other_run.rate());
@@ -198,8 +198,8 @@ fn grammars(engine: &mut Engine, rounds: usize, rows: &mut Vec<Row>) -> anyhow::
 
 fn table(rounds: usize, rows: &[Row]) -> String {
     let mut text = format!(
-        "{} on {}, {} threads; tokens/s as median (lowest–highest) of {rounds} alternating rounds, without the prompt; \
-         the ratio is of each round. Guesses leave the text as it is, which is checked.\n\n\
+        "{} on {}, {} threads; tokens/s as median (lowest–highest) of {rounds} interleaved rounds, without the prompt; \
+         the ratio is of each round. Drafts leave the text as it is, which is checked.\n\n\
          | what | model | plain | so | ratio | tokens in steps |\n|---|---|---|---|---|---|\n",
         machine::date(),
         machine::processor(),

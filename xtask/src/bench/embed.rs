@@ -80,7 +80,7 @@ pub fn embed(options: &EmbedPeers) -> anyhow::Result<bool> {
 
 fn table(o: &EmbedPeers, engines: &[Engine]) -> String {
     let mut text = format!(
-        "{} on {}, {} threads; {TEXTS} texts with all-MiniLM-L6-v2, seconds as median (lowest–highest) of {} alternating rounds; \
+        "{} on {}, {} threads; {TEXTS} texts with all-MiniLM-L6-v2, seconds as median (lowest–highest) of {} interleaved rounds; \
          the ratio is of each round. Ours is the whole command, the others' is without loading.\n\n\
          | engine | seconds | texts/s | ours is | worst cosine | same nearest |\n|---|---|---|---|---|---|\n",
         machine::date(),

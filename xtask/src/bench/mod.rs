@@ -54,7 +54,7 @@ pub(crate) struct Measured {
     pub name: String,
     pub prefill: Vec<(f64, f64)>,
     pub decode: Vec<(f64, f64)>,
-    /// What our decoding reads, as a part of what memory gives.
+    /// What our decoding reads, as a part of the memory bandwidth.
     pub memory: Vec<f64>,
 }
 

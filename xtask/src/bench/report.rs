@@ -73,8 +73,8 @@ fn condensed(mut round: Value) -> Value {
 fn table(o: &Peers, results: &[Measured]) -> String {
     let level = o.level.as_ref().map_or(String::new(), |level| format!(", {level} only"));
     let mut text = format!(
-        "{} on {}{level}, {} threads, depth {}; tokens/s as median (lowest–highest) of {} alternating rounds; \
-         the ratio is of each round, the last column what decoding reads as a part of what memory gives.\n\n",
+        "{} on {}{level}, {} threads, depth {}; tokens/s as median (lowest–highest) of {} interleaved rounds; \
+         the ratio is of each round, the last column what decoding reads as a part of the memory bandwidth.\n\n",
         machine::date(),
         machine::processor(),
         o.threads,

@@ -143,7 +143,7 @@ fn timed(command: &mut Command, label: &str) -> anyhow::Result<Times> {
 
 fn table(o: &SpeechPeers, results: &[Measured]) -> String {
     let mut text = format!(
-        "{} on {}, {} threads; milliseconds as median (lowest–highest) of {} alternating rounds, the whole command and its \
+        "{} on {}, {} threads; milliseconds as median (lowest–highest) of {} interleaved rounds, the whole command and its \
          encoder; the ratio is of each round.\n\n\
          | model, recording, search | whole | whisper.cpp | ratio | encoder | whisper.cpp | ratio |\n\
          |---|---|---|---|---|---|---|\n",

@@ -1,4 +1,4 @@
-//! From nothing to the first token: whole processes by turns, with what they read in the page cache and with the cache emptied.
+//! From nothing to the first token: whole processes, interleaved, with what they read in the page cache and with the cache emptied.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ pub fn start(options: &Peers) -> anyhow::Result<bool> {
     let models = models(options)?;
     let mut text = format!(
         "{} on {}, {} threads; milliseconds from the start of a process to its end after one token, as median (lowest–highest) of \
-         {} alternating rounds; the ratio is of each round.\n\n\
+         {} interleaved rounds; the ratio is of each round.\n\n\
          | model | page cache | akunu | llama.cpp | ratio |\n|---|---|---|---|---|\n",
         machine::date(),
         machine::processor(),

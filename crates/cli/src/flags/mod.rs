@@ -316,8 +316,11 @@ fn logits() -> Command {
         .arg(ids())
         .arg(path("output", "The file to write").short('o').required(true))
         .arg(
-            path("mel", "For a model of speech: a safetensors file with the frames it hears, `mel` [bands, frames]")
-                .conflicts_with("greedy"),
+            path(
+                "mel",
+                "For a speech model: a safetensors file with the log-mel frames to encode, `mel` [bands, frames]",
+            )
+            .conflicts_with("greedy"),
         )
         .arg(
             option("greedy", "N", "Also continue greedily and store N ids as `greedy`, I32")

@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, value_parser};
 
-use super::shared::{flag, option, path};
+use super::shared::{flag, heading, option, path, rare};
 use super::values;
 
 /// What an option's value may be.
@@ -36,6 +36,9 @@ const NUMBERS: &[(&str, &str, &str, &str, Kind)] = &[
     ("dry-allowed", "N", "The shortest repeated passage that DRY acts on, in tokens", "2", Count),
 ];
 
+/// What `-h` shows of the table; `--help` shows all.
+const OFTEN: [&str; 4] = ["top-k", "top-p", "min-p", "repeat-penalty"];
+
 /// The order of the stages, as it is by default.
 pub const CHAIN: &str = "penalties,dry,top-n-sigma,top-k,typical,top-p,min-p,xtc,temperature";
 
@@ -46,27 +49,27 @@ pub fn sampling_flags(temperature: &'static str) -> Vec<Arg> {
             .default_value(temperature),
     ];
     flags.extend(NUMBERS.iter().map(|&(name, value, help, default, kind)| {
-        let flag = option(name, value, help).default_value(default);
+        let flag = option(name, value, help).default_value(default).hide_short_help(!OFTEN.contains(&name));
         match kind {
             Count => flag.value_parser(value_parser!(usize)),
             Number(parser) => flag.value_parser(parser).allow_negative_numbers(true),
         }
     }));
-    flags.push(
+    flags.push(rare(
         option(
             "dry-breaker",
             "TEXT",
             "DRY's passages end at tokens with this text; may be given again [default: newline : \" *]",
         )
         .action(ArgAction::Append),
-    );
-    flags.push(
+    ));
+    flags.push(rare(
         option("logit-bias", "ID=X", "Add X to the logit of a token; may be given again")
             .value_parser(values::bias)
             .action(ArgAction::Append)
             .allow_hyphen_values(true),
-    );
-    flags.push(
+    ));
+    flags.push(rare(
         option("samplers", "NAMES", "The stages of the choice, in their order; the rest is left out")
             .value_parser(values::stages)
             .default_value(CHAIN)
@@ -75,12 +78,12 @@ pub fn sampling_flags(temperature: &'static str) -> Vec<Arg> {
                  grammar forbids goes, and --logit-bias is added. After them, always: one draw. With --mirostat only \
                  penalties, dry and temperature of them run.",
             ),
-    );
+    ));
     flags.push(
         option("seed", "N", "Choose the same way every time [default: another way every time]")
             .value_parser(value_parser!(u64)),
     );
-    flags
+    flags.into_iter().map(|flag| flag.help_heading(heading::SAMPLING)).collect()
 }
 
 /// The form that a text must have; one of them.
@@ -94,6 +97,7 @@ pub fn grammar_flags() -> [Arg; 5] {
         path("lark", "The text must keep to a Lark grammar (the dialect of llguidance)").group(FORM),
         path("gbnf", "The text must keep to a GBNF grammar (as of llama.cpp)").group(FORM),
     ]
+    .map(|flag| flag.help_heading(heading::STRUCTURE))
 }
 
 /// What becomes of a text that is too long, and of the KV cache at the end.
@@ -102,24 +106,26 @@ pub fn session_flags() -> [Arg; 2] {
         path("session", "Keep the conversation with its KV cache in this file: next time only what is new is computed"),
         flag("context-shift", "When the context is full, forget the oldest part after the beginning instead of ending"),
     ]
+    .map(|flag| flag.help_heading(heading::CONTEXT))
 }
 
-/// Guessing ahead.
+/// Speculative decoding.
 pub fn speculation_flags() -> [Arg; 2] {
     [
-        option("speculate", "HOW", "Guess ahead, for the same text in less time where it can be guessed")
+        option("speculate", "HOW", "Draft tokens and verify several in one step: the same text in less time")
             .value_parser(clap::builder::PossibleValuesParser::new(["off", "ngram"]))
             .default_value("off")
             .long_help(
-                "Guess ahead, and verify several tokens in one step: the text stays the same, greedy or drawn. `ngram` \
-                 guesses what followed the last tokens before, which is good for editing and quoting; where guesses are \
-                 wrong it stops trying.",
+                "Draft tokens and verify several in one step: the text stays the same, greedy or sampled. `ngram` drafts \
+                 what followed the last tokens before, which suits editing and quoting; where drafts are refused it \
+                 stops.",
             ),
-        option("draft", "MODEL", "Guess with a smaller model of the same vocabulary")
+        option("draft", "MODEL", "Draft with a smaller model of the same vocabulary")
             .value_parser(value_parser!(std::ffi::OsString))
             .value_hint(clap::ValueHint::AnyPath)
             .conflicts_with("speculate"),
     ]
+    .map(|flag| flag.help_heading(heading::SPECULATION))
 }
 
 /// Where a text ends.
@@ -128,11 +134,12 @@ pub fn stop_flags() -> [Arg; 3] {
         option("stop", "TEXT", "Stop before this text; may be given again")
             .value_parser(clap::builder::NonEmptyStringValueParser::new())
             .action(ArgAction::Append),
-        option("stop-token", "ID", "Stop before this token; may be given again")
+        rare(option("stop-token", "ID", "Stop before this token; may be given again"))
             .value_parser(value_parser!(u32))
             .action(ArgAction::Append),
-        flag("ignore-eos", "Go on after the model says it is finished"),
+        rare(flag("ignore-eos", "Go on after the model says it is finished")),
     ]
+    .map(|flag| flag.help_heading(heading::STOPPING))
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub fn transcribe() -> Command {
             flag("no-timestamps", "Do not ask the model for times; windows are 30 seconds each")
                 .conflicts_with("words"),
         )
-        .arg(flag("keep-silence", "Let the model hear silence too, in which it may make something up"))
+        .arg(flag("keep-silence", "Transcribe silence too, in which the model may make something up"))
         .arg(
             option("vad-model", "FILE", "Leave out what has no voice in it, by Silero's weights: a file, or `silero-vad`")
                 .value_parser(value_parser!(std::ffi::OsString))

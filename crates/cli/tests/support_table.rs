@@ -1,10 +1,10 @@
-//! The README's support table, generated from the registries.
+//! The support table of `docs/supported.md`, generated from the registries.
 
 use akunu::arch::FAMILIES;
 use akunu::{Device, FORMATS};
 use std::fmt::Write;
 
-const BEGIN: &str = "<!-- support: generated, see crates/cli/tests/readme.rs -->\n";
+const BEGIN: &str = "<!-- support: generated, see crates/cli/tests/support_table.rs -->\n";
 const END: &str = "<!-- /support -->";
 
 fn table() -> String {
@@ -38,16 +38,16 @@ fn table() -> String {
     out
 }
 
-/// After changing a registry: `AKUNU_BLESS=1 cargo test -p akunu-cli --test readme`.
+/// After changing a registry: `AKUNU_BLESS=1 cargo test -p akunu-cli --test support_table`.
 #[test]
-fn the_readme_lists_what_the_registries_hold() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = std::fs::read_to_string(path).unwrap();
-    let start = readme.find(BEGIN).unwrap() + BEGIN.len();
-    let end = start + readme[start..].find(END).unwrap();
+fn the_documents_list_what_the_registries_hold() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/supported.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let start = page.find(BEGIN).unwrap() + BEGIN.len();
+    let end = start + page[start..].find(END).unwrap();
     if std::env::var_os("AKUNU_BLESS").is_some() {
-        std::fs::write(path, format!("{}{}{}", &readme[..start], table(), &readme[end..])).unwrap();
+        std::fs::write(path, format!("{}{}{}", &page[..start], table(), &page[end..])).unwrap();
     } else {
-        assert_eq!(&readme[start..end], table());
+        assert_eq!(&page[start..end], table());
     }
 }
