@@ -39,6 +39,7 @@ fn table() -> String {
         Level::Avx512,
         Level::Amx,
         Level::Neon,
+        Level::DotProd,
         Level::I8mm,
     ];
     let levels = levels.map(|l| format!("{l:?}").to_lowercase()).join(", ");

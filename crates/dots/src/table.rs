@@ -162,6 +162,16 @@ macro_rules! table {
                 neon::q8::<neon::$kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
+            row(None, Act::Q8, Level::DotProd, "dots_any_q8_dotprod", neon::q8_dotprod::<neon::Any<false>>),
+            $(#[cfg(target_arch = "aarch64")]
+            row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::DotProd,
+                concat!("dots_", stringify!($dtype), "_q8_dotprod"),
+                neon::q8_dotprod::<neon::$kernel>,
+            ),)*
+            #[cfg(target_arch = "aarch64")]
             row(None, Act::Q8, Level::I8mm, "dots_any_q8_i8mm", neon::q8_i8mm::<neon::Any<false>>),
             $(#[cfg(target_arch = "aarch64")]
             row(

@@ -3,7 +3,6 @@
 //! Value `k` of a row belongs to lane `k % 16` of four registers per product, as in `generic` but
 //! with fused multiply-adds.
 
-use super::from_f16;
 use crate::dots::{Dots, ROWS, RowPtrs};
 use std::arch::aarch64::*;
 
@@ -42,21 +41,21 @@ float!(F16: bytes 2, load_f16);
 float!(Bf16: bytes 2, load_bf16);
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn load_f32(p: *const u8) -> float32x4_t {
     // SAFETY: four readable numbers.
     vreinterpretq_f32_u8(unsafe { vld1q_u8(p) })
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn load_f16(p: *const u8) -> float32x4_t {
     // SAFETY: four readable numbers.
-    from_f16(vreinterpret_u16_u8(unsafe { vld1_u8(p) }))
+    vcvt_f32_f16(vreinterpret_f16_u8(unsafe { vld1_u8(p) }))
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn load_bf16(p: *const u8) -> float32x4_t {
     // SAFETY: four readable numbers.
     let bits = vreinterpret_u16_u8(unsafe { vld1_u8(p) });
@@ -88,7 +87,7 @@ macro_rules! kernels {
         ///
         /// # Safety
         /// As [`Dots`] promises for f32 activations; the machine has the NEON level.
-        #[target_feature(enable = "neon,dotprod")]
+        #[target_feature(enable = "neon")]
         pub unsafe fn $name(d: &Dots) {
             // SAFETY: the same contract.
             unsafe { dots::<$float>(d) }
@@ -106,7 +105,7 @@ kernels! {
 }
 
 /// Four weight rows at a time, with every activation row while they are in the cache.
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn dots<F: Float>(d: &Dots) {
     for n in (0..d.cols).step_by(ROWS) {
         for m in 0..d.rows {
@@ -135,7 +134,7 @@ unsafe fn dots<F: Float>(d: &Dots) {
 
 /// The upper half onto the lower until one is left.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 fn fold(v: Lanes) -> f32 {
     let v = vaddq_f32(vaddq_f32(v[0], v[2]), vaddq_f32(v[1], v[3]));
     let pair = vadd_f32(vget_low_f32(v), vget_high_f32(v));
