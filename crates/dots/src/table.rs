@@ -146,6 +146,8 @@ macro_rules! table {
                 avx512::q8_packed_tiles::<avx512::$packed_kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
+            row(None, Act::F32, Level::Neon, "dots_any_f32_neon", neon::f32_any),
+            #[cfg(target_arch = "aarch64")]
             row(Some(DType::F32), Act::F32, Level::Neon, "dots_F32_f32_neon", neon::f32),
             #[cfg(target_arch = "aarch64")]
             row(Some(DType::F16), Act::F32, Level::Neon, "dots_F16_f32_neon", neon::f16),

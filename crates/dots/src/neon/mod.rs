@@ -13,7 +13,7 @@ mod superblocks;
 
 pub use any::Any;
 pub use blocks::{Q4_0, Q4_1, Q8_0};
-pub use float::{bf16, f16, f32};
+pub use float::{bf16, f16, f32, f32_any};
 pub use superblocks::{Q4K, Q6K};
 
 use super::dots::{Dots, ROWS, RowPtrs, q8_row};
