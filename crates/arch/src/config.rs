@@ -215,7 +215,13 @@ fn not_supported(reader: &Reader, what: String) -> Error {
 }
 
 fn query_scalar(reader: &Reader) -> Result<Option<f32>, Error> {
-    if reader.json().is_some() { reader.float(keys::QUERY_SCALAR) } else { Ok(None) }
+    let Some(_) = reader.json() else { return Ok(None) };
+    match reader.float(keys::QUERY_SCALAR)? {
+        Some(scalar) if scalar <= 0.0 => {
+            Err(reader.bad(&reader.name(keys::QUERY_SCALAR), scalar, "a number above 0 is needed"))
+        }
+        scalar => Ok(scalar),
+    }
 }
 
 /// Values of a head that rotate: a count in GGUF, a fraction in config.json.

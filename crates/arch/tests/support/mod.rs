@@ -9,19 +9,21 @@ use akunu_testkit::TempDir;
 use serde_json::{Value as Json, json};
 
 pub const VOCAB: usize = 16;
-pub const DIM: usize = 8;
+pub const DIM: usize = 16;
 pub const FFN: usize = 12;
 pub const HEADS: usize = 4;
 pub const KV_HEADS: usize = 2;
-pub const HEAD_DIM: usize = 2;
+pub const HEAD_DIM: usize = 4;
 pub const LAYERS: usize = 2;
 
 /// Names and shapes of tensors.
 pub type Tensors = Vec<(String, Vec<usize>)>;
 
+type Entry = (&'static str, &'static str, &'static [usize]);
+
 /// The same tensor's name in GGUF and in HF files, and its shape; `{}` is the layer.
 #[rustfmt::skip]
-const TENSORS: &[(&str, &str, &[usize])] = &[
+const TENSORS: &[Entry] = &[
     ("token_embd.weight", "model.embed_tokens.weight", &[VOCAB, DIM]),
     ("output_norm.weight", "model.norm.weight", &[DIM]),
     ("blk.{}.attn_norm.weight", "model.layers.{}.input_layernorm.weight", &[DIM]),
@@ -35,13 +37,14 @@ const TENSORS: &[(&str, &str, &[usize])] = &[
     ("blk.{}.ffn_down.weight", "model.layers.{}.mlp.down_proj.weight", &[DIM, FFN]),
 ];
 
-fn tensors(pick: impl Fn(&(&'static str, &'static str, &'static [usize])) -> &'static str) -> Tensors {
-    let layers = |pattern: &str| if pattern.contains("{}") { LAYERS } else { 1 };
-    let of = |entry| {
+fn tensors(pick: impl Fn(&Entry) -> &'static str) -> Tensors {
+    let mut all = Vec::new();
+    for entry in TENSORS {
         let pattern = pick(entry);
-        (0..layers(pattern)).map(move |layer| (pattern.replace("{}", &layer.to_string()), entry.2.to_vec()))
-    };
-    TENSORS.iter().flat_map(of).collect()
+        let layers = if pattern.contains("{}") { LAYERS } else { 1 };
+        all.extend((0..layers).map(|layer| (pattern.replace("{}", &layer.to_string()), entry.2.to_vec())));
+    }
+    all
 }
 
 /// A Hugging Face directory.
