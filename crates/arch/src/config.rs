@@ -2,7 +2,7 @@
 
 use crate::descriptor::{Activation, Norm, WindowPattern};
 use crate::keys::{self, Reader};
-use crate::pooling;
+use crate::pooling::{self, Pooling};
 use crate::{ArchDescriptor, Error};
 use akunu_formats::gguf;
 
@@ -13,14 +13,6 @@ pub struct Rope {
     pub frequencies: Vec<f32>,
     /// Factor on sines and cosines.
     pub magnitude: f32,
-}
-
-/// How the rows of a text become one vector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pooling {
-    Mean,
-    First,
-    Last,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,10 +70,7 @@ const MAX_MELS: usize = 1024;
 
 pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig, Error> {
     let within = |key: keys::Key, value: usize, max: usize| match value {
-        v if v == 0 || v > max => {
-            let name = if reader.gguf().is_some() { key.gguf } else { key.hf.first().unwrap_or(&key.gguf) };
-            Err(reader.bad(name, v, &format!("1 to {max} is supported")))
-        }
+        v if v == 0 || v > max => Err(reader.bad(&reader.name(key), v, &format!("1 to {max} is supported"))),
         v => Ok(v),
     };
     let dim = within(keys::DIM, reader.need(keys::DIM)?, MAX_WIDTH)?;
@@ -92,7 +81,7 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
     let head_dim = within(keys::HEAD_DIM, reader.uint(keys::HEAD_DIM)?.unwrap_or(dim / heads), MAX_WIDTH)?;
     let context = within(keys::CONTEXT, reader.need(keys::CONTEXT)?, MAX_CONTEXT)?;
     if !heads.is_multiple_of(kv_heads) {
-        return Err(reader.bad(keys::KV_HEADS.gguf, kv_heads, &format!("it must divide the {heads} heads")));
+        return Err(reader.bad(&reader.name(keys::KV_HEADS), kv_heads, &format!("it must divide the {heads} heads")));
     }
     if reader.uint(keys::VALUE_DIM)?.is_some_and(|v| v != head_dim) {
         return Err(reader.bad(keys::VALUE_DIM.gguf, "different from the key length", "they must agree"));
@@ -122,7 +111,7 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         }
         _ => (head_dim as f32).sqrt().recip(),
     };
-    Ok(ModelConfig {
+    let config = ModelConfig {
         vocab: reader.uint(keys::VOCAB)?.unwrap_or(0),
         dim,
         ffn,
@@ -144,12 +133,26 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         ropes: Vec::new(),
         layers: layers(descriptor, reader, count)?,
         pooling: pooling::read(reader)?,
-        head_pooling: pooling::of_head(descriptor, reader)?,
+        head_pooling: pooling::of_head(reader)?.unwrap_or(descriptor.head_pooling),
         segments: 0,
         classes: 0,
         mels: 0,
         timing_heads: Vec::new(),
-    })
+    };
+    for (key, number) in [
+        (eps_key, config.eps),
+        (keys::EMBEDDING_SCALE, config.embedding_scale),
+        (keys::RESIDUAL_SCALE, config.residual_scale),
+        (keys::LOGIT_DIVISOR, config.logit_scale),
+        (keys::ATTENTION_SCALE, config.attention_scale),
+        (keys::ATTENTION_CAP, config.attention_cap),
+        (keys::FINAL_CAP, config.final_cap),
+    ] {
+        if !number.is_finite() || key.gguf == eps_key.gguf && number < 0.0 {
+            return Err(reader.bad(&reader.name(key), number, "a finite number is needed, and of eps 0 or more"));
+        }
+    }
+    Ok(config)
 }
 
 /// The numbers of the encoder of sound before a decoder.
@@ -212,7 +215,13 @@ fn not_supported(reader: &Reader, what: String) -> Error {
 }
 
 fn query_scalar(reader: &Reader) -> Result<Option<f32>, Error> {
-    if reader.json().is_some() { reader.float(keys::QUERY_SCALAR) } else { Ok(None) }
+    let Some(_) = reader.json() else { return Ok(None) };
+    match reader.float(keys::QUERY_SCALAR)? {
+        Some(scalar) if scalar <= 0.0 => {
+            Err(reader.bad(&reader.name(keys::QUERY_SCALAR), scalar, "a number above 0 is needed"))
+        }
+        scalar => Ok(scalar),
+    }
 }
 
 /// Values of a head that rotate: a count in GGUF, a fraction in config.json.

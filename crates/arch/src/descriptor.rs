@@ -5,7 +5,7 @@
 //! whole width: its length says which), one without a `Gate` has a plain MLP, a file without an
 //! `Output` is tied. A fact stated twice can disagree with itself.
 
-use crate::config::Pooling;
+use crate::pooling::Pooling;
 use crate::weights::Name;
 
 /// Element-wise function of the MLP.

@@ -165,12 +165,17 @@ impl<'a> Reader<'a> {
         self.uint(key)?.ok_or_else(|| self.missing(key))
     }
 
+    /// What the file calls a value, or all that it may be called where it is not there.
+    pub fn name(&self, key: Key) -> String {
+        match (self.gguf(), self.json_value(key)) {
+            (Some(_), _) => self.gguf_key(key),
+            (None, Some((name, _))) => name.into(),
+            (None, None) => key.hf.join(" or "),
+        }
+    }
+
     pub fn missing(&self, key: Key) -> Error {
-        let key = match self.gguf() {
-            Some(_) => self.gguf_key(key),
-            None => key.hf.first().unwrap_or(&"").to_string(),
-        };
-        Error::MissingKey { path: self.file.path().into(), key }
+        Error::MissingKey { path: self.file.path().into(), key: self.name(key) }
     }
 
     pub fn bad(&self, key: &str, value: impl ToString, expected: &str) -> Error {

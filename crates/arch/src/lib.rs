@@ -17,11 +17,12 @@ mod rope;
 pub mod shapes;
 pub mod weights;
 
-pub use config::{LayerConfig, ModelConfig, Pooling, Rope};
+pub use config::{LayerConfig, ModelConfig, Rope};
 pub use descriptor::{Activation, ArchDescriptor, Norm, RopeStyle};
 pub use error::Error;
 pub use families::FAMILIES;
 pub use outline::Outline;
+pub use pooling::Pooling;
 pub use shapes::{SHAPES, Shape};
 pub use weights::{Role, TensorSlice, Weights};
 

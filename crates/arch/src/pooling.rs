@@ -1,10 +1,17 @@
 //! How a text's rows become its vector, as embedding models say it: a key in GGUF, a file named by `modules.json` beside
 //! safetensors.
 
-use crate::config::Pooling;
+use crate::Error;
 use crate::keys::{self, Reader};
-use crate::{ArchDescriptor, Error};
 use serde_json::Value as Json;
+
+/// How the rows of a text become one vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    Mean,
+    First,
+    Last,
+}
 
 pub fn read(reader: &Reader) -> Result<Option<Pooling>, Error> {
     if reader.gguf().is_some() {
@@ -48,13 +55,13 @@ pub fn gguf_number(pooling: Pooling) -> u32 {
     }
 }
 
-/// What a classification head looks at.
-pub fn of_head(descriptor: &ArchDescriptor, reader: &Reader) -> Result<Pooling, Error> {
+/// What a classification head looks at, where the file says it.
+pub fn of_head(reader: &Reader) -> Result<Option<Pooling>, Error> {
     let said = reader.json().and(reader.text(keys::HEAD_POOLING)?);
     match said {
-        None => Ok(descriptor.head_pooling),
-        Some("cls") => Ok(Pooling::First),
-        Some("mean") => Ok(Pooling::Mean),
+        None => Ok(None),
+        Some("cls") => Ok(Some(Pooling::First)),
+        Some("mean") => Ok(Some(Pooling::Mean)),
         Some(other) => Err(reader.bad("classifier_pooling", format!("{other:?}"), "cls or mean is supported")),
     }
 }

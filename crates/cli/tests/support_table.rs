@@ -31,7 +31,7 @@ fn table() -> String {
         "| number formats, MLX affine | 2, 3, 4, 5, 6, 8 bits × groups of 32, 64, 128 ({mlx} with scale types) |"
     );
     let _ = writeln!(out, "| written by `convert` | {} |", names(&|f| f.encode.is_some() && f.gguf_id.is_some()));
-    let levels = ["generic", "avx2", "avxvnni", "avx512bw", "avx512", "amx", "neon", "i8mm"];
+    let levels = ["generic", "avx2", "avxvnni", "avx512bw", "avx512", "amx", "neon", "dotprod", "i8mm"];
     assert!(Device::Cpu.levels().iter().all(|level| levels.contains(level)), "a level that is not listed");
     let levels = levels.join(", ");
     let _ = writeln!(out, "| hardware | any CPU; kernels by level, found at run time: {levels} |");

@@ -148,13 +148,9 @@ fn main() {
     let only = std::env::args().nth(2).and_then(|name| Level::from_name(&name));
     let threads = std::env::args().nth(1).and_then(|v| v.parse().ok()).unwrap_or_else(Pool::default_threads);
     pool(threads);
-    for level in [Level::Generic, Level::Avx2, Level::Avx512Bw, Level::Avx512] {
-        if only.is_some_and(|only| only != level) {
-            continue;
-        }
-        let Ok(mut cpu) = Cpu::new(Options { threads: Some(threads), level: Some(level), ..Options::default() }) else {
-            continue;
-        };
+    for level in Level::available().filter(|level| only.is_none_or(|only| only == *level)) {
+        let options = Options { threads: Some(threads), level: Some(level), ..Options::default() };
+        let mut cpu = Cpu::new(options).expect("an available level");
         norm(&mut cpu, 576, 1, Store::Q8);
         norm(&mut cpu, 2048, 1, Store::F32);
         norm(&mut cpu, 2048, 1, Store::Q8);

@@ -11,9 +11,11 @@ pub const LEVEL_VARIABLE: &str = "AKUNU_CPU";
 pub enum Level {
     /// What the compiler's target guarantees.
     Generic,
-    /// Arm's NEON with its dot products of bytes.
+    /// Arm's NEON.
     Neon,
-    /// NEON and its products of byte matrices.
+    /// NEON and its dot products of bytes.
+    DotProd,
+    /// NEON, its dot products and its products of byte matrices.
     I8mm,
     /// AVX2, FMA, F16C.
     Avx2,
@@ -42,7 +44,7 @@ impl Level {
     pub const ALL: &[Level] =
         &[Level::Generic, Level::Avx2, Level::AvxVnni, Level::Avx512Bw, Level::Avx512, Level::Amx];
     #[cfg(target_arch = "aarch64")]
-    pub const ALL: &[Level] = &[Level::Generic, Level::Neon, Level::I8mm];
+    pub const ALL: &[Level] = &[Level::Generic, Level::Neon, Level::DotProd, Level::I8mm];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     pub const ALL: &[Level] = &[Level::Generic];
 
@@ -50,6 +52,7 @@ impl Level {
         match self {
             Level::Generic => "generic",
             Level::Neon => "neon",
+            Level::DotProd => "dotprod",
             Level::I8mm => "i8mm",
             Level::Avx2 => "avx2",
             Level::AvxVnni => "avxvnni",
@@ -137,9 +140,10 @@ fn has_vnni() -> bool {
 #[cfg(target_arch = "aarch64")]
 fn find() -> Level {
     use std::arch::is_aarch64_feature_detected as has;
-    match (has!("dotprod"), has!("i8mm")) {
-        (true, true) => Level::I8mm,
-        (true, false) => Level::Neon,
+    match (has!("neon"), has!("dotprod"), has!("i8mm")) {
+        (true, true, true) => Level::I8mm,
+        (true, true, false) => Level::DotProd,
+        (true, false, _) => Level::Neon,
         _ => Level::Generic,
     }
 }

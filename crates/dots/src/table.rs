@@ -146,6 +146,8 @@ macro_rules! table {
                 avx512::q8_packed_tiles::<avx512::$packed_kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
+            row(None, Act::F32, Level::Neon, "dots_any_f32_neon", neon::f32_any),
+            #[cfg(target_arch = "aarch64")]
             row(Some(DType::F32), Act::F32, Level::Neon, "dots_F32_f32_neon", neon::f32),
             #[cfg(target_arch = "aarch64")]
             row(Some(DType::F16), Act::F32, Level::Neon, "dots_F16_f32_neon", neon::f16),
@@ -160,6 +162,16 @@ macro_rules! table {
                 Level::Neon,
                 concat!("dots_", stringify!($dtype), "_q8_neon"),
                 neon::q8::<neon::$kernel>,
+            ),)*
+            #[cfg(target_arch = "aarch64")]
+            row(None, Act::Q8, Level::DotProd, "dots_any_q8_dotprod", neon::q8_dotprod::<neon::Any<false>>),
+            $(#[cfg(target_arch = "aarch64")]
+            row(
+                Some(DType::$dtype),
+                Act::Q8,
+                Level::DotProd,
+                concat!("dots_", stringify!($dtype), "_q8_dotprod"),
+                neon::q8_dotprod::<neon::$kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
             row(None, Act::Q8, Level::I8mm, "dots_any_q8_i8mm", neon::q8_i8mm::<neon::Any<false>>),

@@ -6,7 +6,7 @@ use akunu_dots::level::Level;
 use akunu_dots::packed::{Fields, ROWS};
 use akunu_dots::table::{Act, DOTS, DotsRow, find};
 use akunu_dtype::{DType, FORMATS, Planes, PlanesMut, Unpacked, q8};
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
 /// Error allowed relative to the sum of the magnitudes of all terms. The integer part is exact; what
 /// remains is f32 rounding along chains of some hundred steps.
@@ -94,6 +94,7 @@ fn a_product_does_not_depend_on_the_rest_of_its_tile() {
 
 #[test]
 fn kernels_of_every_level_give_the_same_bits() {
+    let compared = Cell::new(0);
     each_row(|row, dtype, problem| {
         // With f32 activations only kernels with fused multiply-adds agree.
         let fused = if cfg!(target_arch = "aarch64") { Level::Neon } else { Level::Avx2 };
@@ -105,6 +106,7 @@ fn kernels_of_every_level_give_the_same_bits() {
         if row.dtype.is_none() && base.dtype.is_some() && row.act == Act::Q8 {
             return Ok(());
         }
+        compared.set(compared.get() + usize::from(base.level != row.level));
         let got = problem.run(row, 0..problem.rows, 0..problem.cols)?;
         let want = problem.run(base, 0..problem.rows, 0..problem.cols)?;
         match got.iter().zip(&want).position(|(got, want)| got.to_bits() != want.to_bits()) {
@@ -112,6 +114,7 @@ fn kernels_of_every_level_give_the_same_bits() {
             None => Ok(()),
         }
     });
+    assert!(compared.get() > 0 || Level::detect() == Level::Generic, "no two levels were compared");
 }
 
 #[test]
@@ -159,6 +162,7 @@ const FILLS: [Fill; 6] = [Fill::Random, Fill::Random, Fill::Extreme, Fill::Bytes
 /// Runs `check` on every row, format and shape, and reports all that fail.
 fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
     let mut failures = Vec::new();
+    let mut checked = std::collections::HashSet::new();
     for (f, act) in FORMATS.iter().flat_map(|f| [(f, Act::F32), (f, Act::Q8)]) {
         let rows = || DOTS.iter().filter(|r| r.level.checked().is_ok() && r.act == act && serves(r, f.dtype));
         if rows().next().is_none() {
@@ -176,6 +180,7 @@ fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
             let fill = FILLS[i % FILLS.len()];
             let problem = Problem::new(f.dtype, act, m, n, k, fill);
             for row in rows().filter(|row| !row.packed || problem.packed.is_some()) {
+                checked.insert(row.name);
                 if let Err(fault) = check(row, f.dtype, &problem) {
                     failures.push(format!("{} {} {m}×{n}×{k}: {fault}", row.name, f.name));
                 }
@@ -183,6 +188,8 @@ fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
         }
     }
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+    let missed: Vec<_> = DOTS.iter().filter(|r| r.level.checked().is_ok() && !checked.contains(r.name)).collect();
+    assert!(missed.is_empty(), "{:?} have no problem", missed.iter().map(|row| row.name).collect::<Vec<_>>());
 }
 
 fn serves(row: &DotsRow, dtype: DType) -> bool {

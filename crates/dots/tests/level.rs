@@ -16,7 +16,8 @@ fn levels_are_ordered_and_have_names() {
 fn a_level_has_the_lower_ones_but_avx_512_not_avx_vnni() {
     assert!(Level::Amx.has(Level::Avx512) && Level::Avx512.has(Level::Avx512Bw) && Level::Avx512Bw.has(Level::Avx2));
     assert!(Level::AvxVnni.has(Level::Avx2) && !Level::Avx512Bw.has(Level::Avx512));
-    assert!(Level::AvxVnni.has(Level::AvxVnni) && Level::I8mm.has(Level::Neon));
+    assert!(Level::AvxVnni.has(Level::AvxVnni) && Level::I8mm.has(Level::DotProd));
+    assert!(Level::DotProd.has(Level::Neon) && !Level::Neon.has(Level::DotProd));
     assert!(!Level::Avx512.has(Level::AvxVnni) && !Level::Amx.has(Level::AvxVnni));
     assert!(!Level::Avx2.has(Level::AvxVnni) && !Level::AvxVnni.has(Level::Avx512));
 }

@@ -17,6 +17,8 @@ macro_rules! every_level {
                     Level::Avx2 => $check("avx2", Avx2::assume()),
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx512Bw => $check("avx512", Avx512::assume()),
+                    #[cfg(target_arch = "aarch64")]
+                    Level::Neon => $check("neon", Neon::assume()),
                     _ => {}
                 }
             }

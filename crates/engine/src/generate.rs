@@ -158,6 +158,7 @@ pub struct Generate<'a> {
     given: usize,
     chain: usize,
     steps: usize,
+    branched: usize,
     shifts: Vec<(usize, usize)>,
 }
 
@@ -236,8 +237,17 @@ impl Engine {
         self.check_room(sequence, tokens.len() - held)?;
         let mut decoder = self.decoder(tokens, options)?;
         decoder.set_fed(held);
-        let mut generation =
-            Generate { engine: self, sequence, decoder, draft, given: 0, chain: 1, steps: 0, shifts: Vec::new() };
+        let mut generation = Generate {
+            engine: self,
+            sequence,
+            decoder,
+            draft,
+            given: 0,
+            chain: 1,
+            steps: 0,
+            branched: 0,
+            shifts: Vec::new(),
+        };
         while generation.decoder.pieces.is_empty() && generation.decoder.finish().is_none() {
             generation.step()?;
         }
@@ -269,6 +279,11 @@ impl Generate<'_> {
     /// Steps that it took so far: fewer than tokens where guesses were right.
     pub fn steps(&self) -> usize {
         self.steps
+    }
+
+    /// Steps so far that verified guesses which exclude each other.
+    pub fn branched(&self) -> usize {
+        self.branched
     }
 
     /// One step of rows: a chunk of the prompt, or the last token and guesses after it.
@@ -303,6 +318,7 @@ impl Generate<'_> {
         self.decoder.take(self.sequence, |output| (engine.logits_of(output), engine.chosen()[output]))?;
         self.engine.gather(self.sequence, first, self.decoder.drafts().1);
         self.steps += 1;
+        self.branched += usize::from(!self.decoder.drafts().0.is_chain());
         if decoding {
             self.decoder.took(took);
             if let Some(draft) = &mut self.draft {

@@ -133,6 +133,8 @@ mod tests {
     #[test]
     fn the_longest_context_is_the_last_that_fits() {
         let f = footprint();
+        assert_eq!(f.longest(1000, 100_000), 0, "the weights alone fill it");
+        assert!((1..100_000).contains(&f.longest(3000, 100_000)));
         for available in [0, 1000, 2000, 3000, 10_000] {
             let longest = f.longest(available, 100_000);
             assert!(longest == 0 || f.needs(longest).total() <= available);

@@ -29,9 +29,12 @@ impl Drop for Failures {
     }
 }
 
-/// The lowest cosine over positions.
+/// The lowest cosine over positions; -1 where there is none.
 fn worst_cosine(ours: &[f32], theirs: &[f32], vocab: usize) -> f64 {
-    ours.chunks(vocab).zip(theirs.chunks(vocab)).map(|(a, b)| cosine(a, b)).fold(1.0, f64::min)
+    assert!(ours.len() == theirs.len() && !ours.is_empty(), "{} logits, the oracle has {}", ours.len(), theirs.len());
+    let cosines = ours.chunks(vocab).zip(theirs.chunks(vocab)).map(|(a, b)| cosine(a, b));
+    // `min` alone would take the other where one is NaN.
+    cosines.map(|c| if c.is_nan() { -1.0 } else { c }).fold(1.0, f64::min)
 }
 
 /// The likeliest tokens, one step at a time, leaving out token 0: these models' end token, which

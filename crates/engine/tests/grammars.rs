@@ -56,12 +56,20 @@ fn a_regular_expression_a_lark_grammar_and_a_gbnf_grammar_are_kept() {
         assert!(text == "yes" || text.starts_with("no, ") && text.len() >= 7, "{text}");
     }
     let gbnf = "root ::= list\nlist ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= [a-c] | list\n";
+    let mut complete = 0;
     for text in texts(&mut engine, &Grammar::Gbnf(gbnf.into()), 8) {
-        let open = text.matches('[').count();
-        let closed = text.matches(']').count();
-        // Either complete, or cut at max_tokens.
-        assert!(open >= closed && text.chars().all(|c| "[],abc".contains(c)), "{text}");
+        let depths = text.chars().scan(0, |depth, c| {
+            *depth += i32::from(c == '[') - i32::from(c == ']');
+            Some(*depth)
+        });
+        let depths: Vec<i32> = depths.collect();
+        // Either complete, or cut at max_tokens: what is open is closed at the end only.
+        let (last, inside) = depths.split_last().expect("a text");
+        assert!(*last >= 0 && inside.iter().all(|depth| *depth > 0), "{text}");
+        assert!(text.chars().all(|c| "[],abc".contains(c)) && !text.contains(",]") && !text.contains("[,"), "{text}");
+        complete += usize::from(*last == 0);
     }
+    assert!(complete > 0, "no list ends");
 }
 
 #[test]

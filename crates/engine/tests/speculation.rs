@@ -12,10 +12,16 @@ fn engine() -> Engine {
 
 /// Tokens, and the steps they took.
 fn generate(engine: &mut Engine, prompt: &[u32], options: GenerateOptions) -> (Vec<u32>, usize) {
+    let (tokens, steps, _) = generate_in_branches(engine, prompt, options);
+    (tokens, steps)
+}
+
+/// Tokens, the steps they took, and in how many of these there were branches.
+fn generate_in_branches(engine: &mut Engine, prompt: &[u32], options: GenerateOptions) -> (Vec<u32>, usize, usize) {
     let mut sequence = engine.sequence();
     let mut generation = engine.generate(&mut sequence, prompt, options).unwrap();
     generation.by_ref().for_each(|p| drop(p.unwrap()));
-    (generation.generated().to_vec(), generation.steps())
+    (generation.generated().to_vec(), generation.steps(), generation.branched())
 }
 
 /// A text that says everything three times.
@@ -63,7 +69,8 @@ fn a_text_that_repeats_itself_takes_few_steps() {
     assert_eq!(guessed, plain);
     let last = &plain[300..];
     let looping = (1..40).any(|period| last[period..] == last[..last.len() - period]);
-    assert!(!looping || steps < 300, "{steps} steps for a text that loops");
+    assert!(looping, "the text does not loop: {last:?}");
+    assert!(steps < 300, "{steps} steps for a text that loops");
 }
 
 #[test]
@@ -72,12 +79,19 @@ fn texts_with_several_ways_to_go_on_are_tried_in_branches_and_stay_the_same() {
     // The same three tokens, followed by this and by that.
     let mut prompt: Vec<u32> = Vec::new();
     (0..24).for_each(|i| prompt.extend([300, 301, 302, 400 + i * 7 % 5, 401 + i % 3]));
+    let mut branched = 0;
     for sampling in samplings() {
         let options = options(&sampling).max_tokens(200);
         let (plain, _) = generate(&mut engine, &prompt, options.clone());
-        let (guessed, _) = generate(&mut engine, &prompt, options.speculation(Speculation::Ngram));
-        assert_eq!(guessed, plain, "{sampling:?}");
+        // Branches are tried where steps are measured to be cheap: other programs may keep the machine from that, not always.
+        for _ in 0..5 {
+            let options = options.clone().speculation(Speculation::Ngram);
+            let (guessed, _, branches) = generate_in_branches(&mut engine, &prompt, options);
+            assert_eq!(guessed, plain, "{sampling:?}");
+            branched += branches;
+        }
     }
+    assert!(branched > 0, "no step had branches");
 }
 
 #[test]
@@ -101,6 +115,7 @@ fn a_stop_inside_right_guesses_ends_the_text_there() {
 #[test]
 fn a_draft_model_leaves_the_text_as_it_is_and_is_mostly_right_about_itself() {
     let mut engine = engine();
+    let mut all = 0;
     for sampling in samplings() {
         let (plain, _) = generate(&mut engine, &[5, 6, 7], options(&sampling));
         // The same model in another rounding: it agrees often, not always.
@@ -113,8 +128,10 @@ fn a_draft_model_leaves_the_text_as_it_is_and_is_mostly_right_about_itself() {
             generation.by_ref().for_each(|p| drop(p.unwrap()));
             assert_eq!(generation.generated(), plain, "{sampling:?}, round {round}");
         }
-        assert!(draft.tried == 0 || draft.right * 2 > draft.tried, "{} of {}", draft.right, draft.tried);
+        assert!(draft.right * 2 >= draft.tried, "{} of {}", draft.right, draft.tried);
+        all += draft.tried;
     }
+    assert!(all > 0, "no guess was tried");
 }
 
 #[test]

@@ -51,10 +51,9 @@ fn hf_speech_gives_the_oracles_encoder_and_logits() {
 #[test]
 fn chains_of_real_models_choose_what_is_chosen_token_by_token() {
     for name in ["whisper-tiny", "whisper-base.en"] {
-        let Ok(model) = Hub::from_environment().and_then(|hub| hub.path(name)) else {
-            fixtures::skipped(&format!("{name} is not fetched (cargo xtask models fetch {name})"));
-            continue;
-        };
+        let fetched = Hub::from_environment().and_then(|hub| hub.path(name)).ok();
+        let what = format!("{name} (cargo xtask models fetch {name})");
+        let Some(model) = fixtures::needed(fetched, fixtures::Source::Fetched, &what) else { continue };
         for recording in fixtures::all("audio/speech") {
             for timestamps in [true, false] {
                 stepwise::compare(&model, LoadOptions::default(), &recording, "en", timestamps);

@@ -18,9 +18,9 @@ fn listen(model: &VoiceModel, samples: &[f32], step: usize) -> Vec<f32> {
 /// `fixtures/scripts/voices.py` made the golden. It fills the last chunk up with zeros; a stream has none yet.
 #[test]
 fn probabilities_are_those_of_the_original() {
-    let Ok(path) = Hub::from_environment().and_then(|hub| hub.path("silero-vad")) else {
-        return fixtures::skipped("silero-vad is not fetched (cargo xtask models fetch silero-vad)");
-    };
+    let fetched = Hub::from_environment().and_then(|hub| hub.path("silero-vad")).ok();
+    let what = "silero-vad (cargo xtask models fetch silero-vad)";
+    let Some(path) = fixtures::needed(fetched, fixtures::Source::Fetched, what) else { return };
     let model = VoiceModel::load(&path).unwrap();
     let mut source = Source::open(&fixtures::path("audio/speech/jfk.flac")).unwrap();
     let mut samples = Vec::new();

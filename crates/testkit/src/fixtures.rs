@@ -13,19 +13,43 @@ pub fn path(name: &str) -> PathBuf {
     path
 }
 
-/// A fixture in `shared/fixtures` beside the repository, where that is there; says so where it is not.
-pub fn shared(name: &str) -> Option<PathBuf> {
-    let path = root().join("../shared/fixtures").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    skipped(&format!("no shared fixture {name} beside the repository"));
-    None
+/// Makes a test fail where it would only say that it was skipped: `1` what lies beside the repository, `all` also models that
+/// must be fetched and packages of the system.
+pub const REQUIRE: &str = "AKUNU_REQUIRE_FIXTURES";
+
+/// Where something comes from that a test needs and the repository does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The folder `shared` beside the repository.
+    Beside,
+    /// A fetched model, or a package of the system.
+    Fetched,
 }
 
-/// Says why a test checks nothing.
-pub fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
+/// `found`, where it is there. Where it is not, the test has nothing to do and says so, or fails if [`REQUIRE`] asks for it.
+#[track_caller]
+pub fn needed<T>(found: Option<T>, source: Source, what: &str) -> Option<T> {
+    if found.is_none() {
+        let asked = std::env::var(REQUIRE).unwrap_or_default();
+        assert!(!requires(&asked, source), "{REQUIRE}={asked}, but there is no {what}");
+        eprintln!("skipped: there is no {what}");
+    }
+    found
+}
+
+fn requires(asked: &str, source: Source) -> bool {
+    match asked {
+        "" | "0" => false,
+        "all" => true,
+        _ => source == Source::Beside,
+    }
+}
+
+/// A fixture in `shared/fixtures` beside the repository.
+#[track_caller]
+pub fn shared(name: &str) -> Option<PathBuf> {
+    let path = root().join("../shared/fixtures").join(name);
+    needed(path.exists().then_some(path), Source::Beside, &format!("shared/fixtures/{name} beside the repository"))
 }
 
 /// Every fixture of a folder (`"hf"`): those of the repository, then those that only lie beside it.
@@ -36,12 +60,34 @@ pub fn all(folder: &str) -> Vec<PathBuf> {
         paths.sort();
         paths
     };
-    let mut found = list(root().join("fixtures").join(folder));
-    let beside = shared(folder).map(list).unwrap_or_default();
-    found.extend(
-        beside
-            .into_iter()
-            .filter(|p| !root().join("fixtures").join(folder).join(p.file_name().unwrap_or_default()).exists()),
-    );
+    let mut found = list(path(folder));
+    let only_beside = |p: &PathBuf| !path(folder).join(p.file_name().unwrap_or_default()).exists();
+    // Not every folder is in both places.
+    let beside = shared("").map(|shared| list(shared.join(folder))).unwrap_or_default();
+    found.extend(beside.into_iter().filter(only_beside));
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_asked_for_is_required() {
+        use Source::{Beside, Fetched};
+        for (asked, beside, fetched) in
+            [("", false, false), ("0", false, false), ("1", true, false), ("yes", true, false), ("all", true, true)]
+        {
+            assert_eq!((requires(asked, Beside), requires(asked, Fetched)), (beside, fetched), "{asked}");
+        }
+    }
+
+    #[test]
+    fn what_is_there_is_given_and_the_repository_comes_first() {
+        assert_eq!(needed(Some(7), Source::Beside, "number"), Some(7));
+        let models = all("hf");
+        assert!(models[0].starts_with(path("hf")) && models.len() >= 15, "{models:?}");
+        let names: std::collections::HashSet<_> = models.iter().map(|p| p.file_name()).collect();
+        assert_eq!(names.len(), models.len(), "a fixture twice");
+    }
 }

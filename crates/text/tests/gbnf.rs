@@ -102,9 +102,9 @@ fn every_feature_takes_what_it_should_and_nothing_else() {
 /// The examples are not ours to keep: they are read from where a clone of llama.cpp is.
 #[test]
 fn the_examples_of_llama_cpp_take_what_they_should() {
-    let Some(folder) = std::env::var_os("AKUNU_GBNF_EXAMPLES").map(std::path::PathBuf::from) else {
-        return eprintln!("skipped: AKUNU_GBNF_EXAMPLES does not name the folder of llama.cpp's grammars");
-    };
+    let named = std::env::var_os("AKUNU_GBNF_EXAMPLES").map(std::path::PathBuf::from);
+    let what = "folder of llama.cpp's grammars (AKUNU_GBNF_EXAMPLES names it)";
+    let Some(folder) = fixtures::needed(named, fixtures::Source::Fetched, what) else { return };
     let vocabulary = Vocabulary::new();
     let mut wrong = Vec::new();
     for (name, good, bad) in EXAMPLES {

@@ -1,17 +1,12 @@
 //! The chat templates of the shared fixtures: every rendering byte for byte as HF transformers gives it.
 
-use std::path::Path;
-
+use akunu_testkit::fixtures;
 use akunu_text::{ChatTemplate, Error};
 use serde_json::Value;
 
 #[test]
 fn every_rendering_of_every_template() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/chat_templates");
-    if !folder.is_dir() {
-        println!("skipped: {} is not there", folder.display());
-        return;
-    }
+    let Some(folder) = fixtures::shared("chat_templates") else { return };
     let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "jinja"));
     paths.sort();
@@ -48,5 +43,6 @@ fn every_rendering_of_every_template() {
         }
     }
     println!("{rendered} rendered, {refused} refused as expected");
+    assert!(rendered > 0 && refused > 0, "the folder has both kinds");
     assert!(failures.is_empty(), "{} failures\n{}", failures.len(), failures.join("\n"));
 }

@@ -3,27 +3,20 @@
 use std::path::{Path, PathBuf};
 
 use akunu_formats::ModelFile;
+use akunu_testkit::fixtures;
 use akunu_text::{Encode, Tokenizer};
-
-fn shared(folder: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures").join(folder);
-    if path.is_dir() {
-        return Some(path);
-    }
-    println!("skipped: {} is not there", path.display());
-    None
-}
 
 fn vocabularies(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == "gguf"));
     paths.sort();
+    assert!(paths.len() >= 6, "{}: {paths:?}", folder.display());
     paths
 }
 
 #[test]
 fn every_text_of_every_vocabulary() {
-    let Some(folder) = shared("tokenizers") else { return };
+    let Some(folder) = fixtures::shared("tokenizers") else { return };
     let mut failures = Vec::new();
     let mut total = 0;
     for path in vocabularies(&folder) {
@@ -45,12 +38,13 @@ fn every_text_of_every_vocabulary() {
         }
         println!("{name}: {} texts", outputs.len());
     }
+    assert!(total >= 6 * 40, "{total} texts");
     assert!(failures.is_empty(), "{} of {total}\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
 fn streams_give_what_decode_gives() {
-    let Some(folder) = shared("tokenizers") else { return };
+    let Some(folder) = fixtures::shared("tokenizers") else { return };
     for path in vocabularies(&folder) {
         let tokenizer = Tokenizer::from_model_file(&ModelFile::open(&path).unwrap()).unwrap();
         if path.to_string_lossy().contains("bert") {

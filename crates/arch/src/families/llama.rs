@@ -1,8 +1,8 @@
 //! Llama 2 and 3, Mistral, SmolLM2, TinyLlama; the row others derive from.
 
 use super::names::{gguf, hf};
-use crate::config::Pooling;
 use crate::descriptor::{Activation, ArchDescriptor, Norm, RopeStyle, WindowPattern};
+use crate::pooling::Pooling;
 
 pub const LLAMA: ArchDescriptor = ArchDescriptor {
     name: "llama",

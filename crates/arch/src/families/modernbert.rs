@@ -2,8 +2,8 @@
 
 use super::bert::BERT;
 use super::names::{gguf, hf};
-use crate::config::Pooling;
 use crate::descriptor::{Activation, ArchDescriptor, WindowPattern};
+use crate::pooling::Pooling;
 
 pub const MODERNBERT: ArchDescriptor = ArchDescriptor {
     name: "modern-bert",

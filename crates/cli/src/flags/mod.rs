@@ -24,7 +24,7 @@ pub fn tree() -> Command {
         )
         .after_long_help(
             "Environment:\n  \
-             AKUNU_CPU        use the kernels of a lower level: generic, avx2, avxvnni, avx512bw, avx512, amx, neon or i8mm\n  \
+             AKUNU_CPU        use the kernels of a lower level: generic, avx2, avxvnni, avx512bw, avx512, amx, neon, dotprod or i8mm\n  \
              AKUNU_CACHE      the folder of downloaded models [default: XDG_CACHE_HOME/akunu]\n  \
              AKUNU_HUB        the address of a model hub\n  \
              AKUNU_HUB_TOKEN  what to identify with there\n  \

@@ -28,12 +28,7 @@ fn a_text_comes_from_the_command_line_a_file_or_standard_input() {
 #[test]
 fn a_vocabulary_without_a_model_will_do() {
     let Some(vocabularies) = fixtures::shared("tokenizers") else { return };
-    let path = std::fs::read_dir(vocabularies)
-        .unwrap()
-        .flatten()
-        .map(|e| e.path())
-        .find(|p| p.to_string_lossy().ends_with("gpt-2.gguf"));
-    let Some(path) = path else { return fixtures::skipped("no gpt-2 vocabulary") };
+    let path = vocabularies.join("ggml-vocab-gpt-2.gguf");
     let json = run(["tokenize", &path.to_string_lossy(), "Hello world", "--json", "--no-special"]).json();
     assert_eq!(json["ids"], serde_json::json!([15496, 995]));
 }
@@ -70,6 +65,7 @@ fn public_templates_render_as_their_oracle_does() {
     let Some(folder) = fixtures::shared("chat_templates") else { return };
     let temp = TempDir::new();
     for name in ["Qwen-Qwen2.5-7B-Instruct", "google-gemma-2-2b-it"] {
+        let mut rendered = 0;
         let cases: Value =
             serde_json::from_slice(&std::fs::read(folder.join(format!("{name}.json"))).unwrap()).unwrap();
         let template = folder.join(format!("{name}.jinja"));
@@ -80,6 +76,8 @@ fn public_templates_render_as_their_oracle_does() {
             // What the oracle's tokenizer had.
             let arguments = ["render", &template, "-i", &path, "--bos", "<s>", "--eos", "</s>"];
             assert_eq!(run(arguments).ok(), output, "{name}: {case}");
+            rendered += 1;
         }
+        assert!(rendered > 0, "{name}: no case has an output");
     }
 }

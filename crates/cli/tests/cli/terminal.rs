@@ -22,10 +22,8 @@ impl Terminal {
 
     /// The same, with variables of the environment: `NAME=value`.
     pub fn start_with(environment: &str, arguments: &str) -> Option<Self> {
-        if !Command::new("tmux").arg("-V").output().is_ok_and(|o| o.status.success()) {
-            fixtures::skipped("no tmux");
-            return None;
-        }
+        let tmux = Command::new("tmux").arg("-V").output().ok().filter(|o| o.status.success());
+        fixtures::needed(tmux, fixtures::Source::Fetched, "tmux")?;
         static COUNTER: AtomicU64 = AtomicU64::new(0);
         let socket = format!("akunu-{}-{}", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
         let terminal = Self { socket };

@@ -129,12 +129,25 @@ macro_rules! levels {
             unsafe { $body(crate::simd::Avx512::assume(), record, context, lane) }
         }
 
+        #[cfg(target_arch = "aarch64")]
+        #[target_feature(enable = "neon")]
+        unsafe fn neon(
+            record: &akunu_plan::record::Record,
+            context: &crate::context::Context<'_>,
+            lane: crate::lane::Lane,
+        ) {
+            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
+            unsafe { $body(crate::simd::Neon::assume(), record, context, lane) }
+        }
+
         &[
             LeveledRow { name: $name, op: $op, level: Level::Generic, serves: $serves, run: generic },
             #[cfg(target_arch = "x86_64")]
             LeveledRow { name: $name, op: $op, level: Level::Avx2, serves: $serves, run: avx2 },
             #[cfg(target_arch = "x86_64")]
             LeveledRow { name: $name, op: $op, level: Level::Avx512Bw, serves: $serves, run: avx512 },
+            #[cfg(target_arch = "aarch64")]
+            LeveledRow { name: $name, op: $op, level: Level::Neon, serves: $serves, run: neon },
         ]
     }};
 }

@@ -31,7 +31,7 @@ impl<const WIDE: bool> Weights for Any<WIDE> {
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 fn load(w: &[Unpacked; ROWS], i: usize) -> Block {
     let q = |w: &Unpacked| {
         // SAFETY: 32 of 256 bytes.

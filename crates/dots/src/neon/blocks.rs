@@ -45,7 +45,7 @@ blocks!(Q8_0: bytes 34, offsets false, bytes);
 
 /// Nibbles less 8.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn centred(p: *const u8) -> (int8x16_t, int8x16_t) {
     // SAFETY: the caller's block.
     let z = unsafe { vld1q_u8(p.add(2)) };
@@ -54,7 +54,7 @@ unsafe fn centred(p: *const u8) -> (int8x16_t, int8x16_t) {
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn nibbles(p: *const u8) -> (int8x16_t, int8x16_t) {
     // SAFETY: the caller's block.
     let z = unsafe { vld1q_u8(p.add(4)) };
@@ -62,7 +62,7 @@ unsafe fn nibbles(p: *const u8) -> (int8x16_t, int8x16_t) {
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn bytes(p: *const u8) -> (int8x16_t, int8x16_t) {
     // SAFETY: the caller's block.
     unsafe { (vld1q_s8(p.add(2).cast()), vld1q_s8(p.add(18).cast())) }

@@ -1,11 +1,17 @@
-//! f32 activations with float weights.
+//! f32 activations: float weights, and every other format decoded on the way.
 //!
 //! Value `k` of a row belongs to lane `k % 16` of four registers per product, as in `generic` but
 //! with fused multiply-adds.
 
-use super::from_f16;
 use crate::dots::{Dots, ROWS, RowPtrs};
+use crate::generic::planes;
+use akunu_dtype::DType;
 use std::arch::aarch64::*;
+
+/// Values of a weight row that are decoded at a time; whole blocks of every format.
+const PANEL: usize = 512;
+/// Activation rows that share what is decoded.
+const TILE: usize = 32;
 
 /// 16 numbers.
 type Lanes = [float32x4_t; 4];
@@ -42,21 +48,21 @@ float!(F16: bytes 2, load_f16);
 float!(Bf16: bytes 2, load_bf16);
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn load_f32(p: *const u8) -> float32x4_t {
     // SAFETY: four readable numbers.
     vreinterpretq_f32_u8(unsafe { vld1q_u8(p) })
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn load_f16(p: *const u8) -> float32x4_t {
     // SAFETY: four readable numbers.
-    from_f16(vreinterpret_u16_u8(unsafe { vld1_u8(p) }))
+    vcvt_f32_f16(vreinterpret_f16_u8(unsafe { vld1_u8(p) }))
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn load_bf16(p: *const u8) -> float32x4_t {
     // SAFETY: four readable numbers.
     let bits = vreinterpret_u16_u8(unsafe { vld1_u8(p) });
@@ -88,7 +94,7 @@ macro_rules! kernels {
         ///
         /// # Safety
         /// As [`Dots`] promises for f32 activations; the machine has the NEON level.
-        #[target_feature(enable = "neon,dotprod")]
+        #[target_feature(enable = "neon")]
         pub unsafe fn $name(d: &Dots) {
             // SAFETY: the same contract.
             unsafe { dots::<$float>(d) }
@@ -106,7 +112,7 @@ kernels! {
 }
 
 /// Four weight rows at a time, with every activation row while they are in the cache.
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn dots<F: Float>(d: &Dots) {
     for n in (0..d.cols).step_by(ROWS) {
         for m in 0..d.rows {
@@ -133,9 +139,54 @@ unsafe fn dots<F: Float>(d: &Dots) {
     }
 }
 
+/// Weights of any format.
+///
+/// # Safety
+/// As [`Dots`] promises for f32 activations; the machine has NEON.
+#[target_feature(enable = "neon")]
+pub unsafe fn f32_any(d: &Dots) {
+    let Some(dtype) = DType::from_index(d.dtype) else { return };
+    let f = dtype.format();
+    let mut w = [[0.0f32; PANEL]; ROWS];
+    for n in (0..d.cols).step_by(ROWS) {
+        for m in (0..d.rows).step_by(TILE) {
+            let rows = TILE.min(d.rows - m);
+            let mut sums = [[[vdupq_n_f32(0.0); 4]; ROWS]; TILE];
+            for k in (0..d.k).step_by(PANEL) {
+                let len = PANEL.min(d.k - k);
+                for (c, w) in w.iter_mut().enumerate() {
+                    // SAFETY: whole blocks within a row that is there.
+                    (f.decode)(unsafe { planes(d, f, (n + c).min(d.cols - 1), k, len) }, &mut w[..len]);
+                }
+                for (i, sums) in sums[..rows].iter_mut().enumerate() {
+                    for at in (0..len).step_by(16) {
+                        let len = (len - at).min(16);
+                        // SAFETY: `len` numbers of activation row `m + i`, and of what was decoded.
+                        unsafe {
+                            let x = load::<F32>(d.x.add((m + i) * d.x_stride + 4 * (k + at)), len);
+                            for (sum, w) in sums.iter_mut().zip(&w) {
+                                let w = load::<F32>(w.as_ptr().add(at).cast(), len);
+                                for ((sum, w), x) in sum.iter_mut().zip(w).zip(x) {
+                                    *sum = vfmaq_f32(*sum, w, x);
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            for (i, sums) in sums[..rows].iter().enumerate() {
+                for (n, sum) in (n..d.cols).zip(sums) {
+                    // SAFETY: within the tile of results.
+                    unsafe { *d.out.add((m + i) * d.out_stride + n) = fold(*sum) };
+                }
+            }
+        }
+    }
+}
+
 /// The upper half onto the lower until one is left.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 fn fold(v: Lanes) -> f32 {
     let v = vaddq_f32(vaddq_f32(v[0], v[2]), vaddq_f32(v[1], v[3]));
     let pair = vadd_f32(vget_low_f32(v), vget_high_f32(v));

@@ -1,9 +1,10 @@
 //! NEON dot products with int8 activations: the shape all formats share.
 //!
-//! Work goes by blocks: 32 values of four weight rows. `sdot` leaves four partial sums per row, and
-//! pairwise additions one lane per row; a register for each of the four chains of `generic` adds those
-//! up. Where the machine has it, `smmla` takes two activation rows at a time: one instruction multiplies eight values of two
-//! weight rows with eight of both. Integer sums are exact, so only the order of the chains matters, and it is the definition's.
+//! Work goes by blocks: 32 values of four weight rows. Products of bytes are added up to four partial sums per row, and
+//! pairwise additions leave one lane per row; a register for each of the four chains of `generic` adds those up. Without
+//! `sdot` bytes are multiplied to 16 bits. Where the machine has it, `smmla` takes two activation rows at a time: one
+//! instruction multiplies eight values of two weight rows with eight of both. Integer sums are exact, so only the order of the
+//! chains matters, and it is the definition's.
 
 mod any;
 mod blocks;
@@ -12,7 +13,7 @@ mod superblocks;
 
 pub use any::Any;
 pub use blocks::{Q4_0, Q4_1, Q8_0};
-pub use float::{bf16, f16, f32};
+pub use float::{bf16, f16, f32, f32_any};
 pub use superblocks::{Q4K, Q6K};
 
 use super::dots::{Dots, ROWS, RowPtrs, q8_row};
@@ -76,14 +77,70 @@ pub trait Weights {
     unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, head: &Self::Head) -> Block;
 }
 
+/// The instructions that multiply bytes.
+trait Multiply {
+    /// Whether activation rows go in pairs, with `smmla`.
+    const PAIRS: bool;
+
+    /// Adds 16 products to four sums.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn dot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t;
+}
+
+/// NEON alone.
+struct Widened;
+/// With dot products.
+struct Dotted;
+/// With products of matrices too.
+struct Matrices;
+
+impl Multiply for Widened {
+    const PAIRS: bool = false;
+    #[inline(always)]
+    unsafe fn dot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+        // SAFETY: the same contract.
+        unsafe { vpadalq_s16(vpadalq_s16(sum, vmull_s8(vget_low_s8(a), vget_low_s8(b))), vmull_high_s8(a, b)) }
+    }
+}
+
+impl Multiply for Dotted {
+    const PAIRS: bool = false;
+    #[inline(always)]
+    unsafe fn dot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+        // SAFETY: the same contract.
+        unsafe { sdot(sum, a, b) }
+    }
+}
+
+impl Multiply for Matrices {
+    const PAIRS: bool = true;
+    #[inline(always)]
+    unsafe fn dot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
+        // SAFETY: the same contract.
+        unsafe { sdot(sum, a, b) }
+    }
+}
+
 /// The kernel of a format.
+///
+/// # Safety
+/// As [`Dots`] promises; the machine has NEON.
+#[target_feature(enable = "neon")]
+pub unsafe fn q8<W: Weights>(d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe { all_rows::<W, Widened>(d) }
+}
+
+/// The kernel of a format, for machines with dot products of bytes.
 ///
 /// # Safety
 /// As [`Dots`] promises; the machine has the dot-product instructions.
 #[target_feature(enable = "neon,dotprod")]
-pub unsafe fn q8<W: Weights>(d: &Dots) {
+pub unsafe fn q8_dotprod<W: Weights>(d: &Dots) {
     // SAFETY: the same contract.
-    unsafe { all_rows::<W, false>(d) }
+    unsafe { all_rows::<W, Dotted>(d) }
 }
 
 /// The kernel of a format, for machines that multiply matrices of bytes.
@@ -93,24 +150,25 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
 #[target_feature(enable = "neon,dotprod,i8mm")]
 pub unsafe fn q8_i8mm<W: Weights>(d: &Dots) {
     // SAFETY: the same contract.
-    unsafe { all_rows::<W, true>(d) }
+    unsafe { all_rows::<W, Matrices>(d) }
 }
 
-/// Every product; activation rows in pairs where there are `PAIRS`.
+/// Every product; activation rows in pairs where the instructions take two.
 ///
 /// # Safety
-/// As [`q8`], and as [`q8_i8mm`] where there are `PAIRS`.
+/// As [`Dots`] promises; the machine has the instructions of `I`.
 #[inline(always)]
-unsafe fn all_rows<W: Weights, const PAIRS: bool>(d: &Dots) {
+unsafe fn all_rows<W: Weights, I: Multiply>(d: &Dots) {
     let Some(w) = W::of(d) else { return };
     let mut m = 0;
     while m < d.rows {
         // SAFETY: the same contract; rows of the tile.
         m += unsafe {
             match d.rows - m {
-                TILE.. => rows::<W, TILE, PAIRS>(&w, d, m),
-                2.. if PAIRS => rows::<W, 2, PAIRS>(&w, d, m),
-                _ => rows::<W, 1, false>(&w, d, m),
+                TILE.. if I::PAIRS => rows::<W, I, TILE, true>(&w, d, m),
+                TILE.. => rows::<W, I, TILE, false>(&w, d, m),
+                2.. if I::PAIRS => rows::<W, I, 2, true>(&w, d, m),
+                _ => rows::<W, I, 1, false>(&w, d, m),
             }
         };
     }
@@ -121,7 +179,7 @@ unsafe fn all_rows<W: Weights, const PAIRS: bool>(d: &Dots) {
 /// # Safety
 /// As [`all_rows`]; `M` rows from `m` on are there, an even number if in `PAIRS`.
 #[inline(always)]
-unsafe fn rows<W: Weights, const M: usize, const PAIRS: bool>(w: &W, d: &Dots, m: usize) -> usize {
+unsafe fn rows<W: Weights, I: Multiply, const M: usize, const PAIRS: bool>(w: &W, d: &Dots, m: usize) -> usize {
     // SAFETY: blocks stay within the rows, results within the tile.
     unsafe {
         let x: [_; M] = std::array::from_fn(|i| q8_row(d, m + i));
@@ -145,7 +203,7 @@ unsafe fn rows<W: Weights, const M: usize, const PAIRS: bool>(w: &W, d: &Dots, m
                             continue;
                         }
                         for (sum, x) in sums.iter_mut().zip(x) {
-                            let v = dot_products::<W>(&block, integers(x, b));
+                            let v = dot_products::<W, I>(&block, integers(x, b));
                             sum[chain] = add::<W>(sum[chain], &block, v, x, b);
                         }
                     }
@@ -172,26 +230,34 @@ type Products = [int32x4_t; 2];
 
 /// Block `b` of an activation row.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn integers(x: Row, b: usize) -> Integers {
     // SAFETY: a block of the row.
     unsafe { (vld1q_s8(x.0.add(32 * b).cast()), vld1q_s8(x.0.add(32 * b + 16).cast())) }
 }
 
 /// The products of four weight rows with an activation row.
-#[inline]
-#[target_feature(enable = "neon,dotprod")]
-fn dot_products<W: Weights>(w: &Block, x: Integers) -> Products {
-    let zero = vdupq_n_s32(0);
-    if W::WIDE {
-        return [lanes(w.q.map(|q| sdot(sdot(zero, q.0, x.0), q.1, x.1))), zero];
+///
+/// # Safety
+/// The machine has the instructions of `I`.
+#[inline(always)]
+unsafe fn dot_products<W: Weights, I: Multiply>(w: &Block, x: Integers) -> Products {
+    // SAFETY: the same contract.
+    unsafe {
+        let mut sums = [[vdupq_n_s32(0); ROWS]; 2];
+        // Loops, since closures would be compiled without the instructions.
+        for (r, q) in w.q.into_iter().enumerate() {
+            sums[0][r] = I::dot(sums[0][r], q.0, x.0);
+            let second = if W::WIDE { 0 } else { 1 };
+            sums[second][r] = I::dot(sums[second][r], q.1, x.1);
+        }
+        [lanes(sums[0]), lanes(sums[1])]
     }
-    [lanes(w.q.map(|q| sdot(zero, q.0, x.0))), lanes(w.q.map(|q| sdot(zero, q.1, x.1)))]
 }
 
 /// Two rows of 32 values, by eights: the first row's, then the second's.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 fn zip(a: Integers, b: Integers) -> [int8x16_t; 4] {
     let wide = |v: Integers| [vreinterpretq_s64_s8(v.0), vreinterpretq_s64_s8(v.1)];
     let (a, b) = (wide(a), wide(b));
@@ -218,7 +284,7 @@ fn matrix_products<W: Weights>(w: &[[int8x16_t; 4]; 2], x: &[int8x16_t; 4]) -> [
 
 /// Adds the products of a block, which is the activation row's block `b`.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn add<W: Weights>(sum: float32x4_t, w: &Block, v: Products, x: Row, b: usize) -> float32x4_t {
     // SAFETY: a block of the activation row.
     let (scale, sums) = unsafe { (*x.1.add(b), [*x.2.add(2 * b), *x.2.add(2 * b + 1)]) };
@@ -236,7 +302,7 @@ unsafe fn add<W: Weights>(sum: float32x4_t, w: &Block, v: Products, x: Row, b: u
 
 /// Adds up the lanes of four registers, one lane each.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 fn lanes(v: [int32x4_t; ROWS]) -> int32x4_t {
     vpaddq_s32(vpaddq_s32(v[0], v[1]), vpaddq_s32(v[2], v[3]))
 }
@@ -277,29 +343,12 @@ fn smmla(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
     sum
 }
 
-/// Four f16 numbers by their bits. The type of the intrinsic is not stable.
-#[inline]
-#[target_feature(enable = "neon,dotprod")]
-fn from_f16(bits: uint16x4_t) -> float32x4_t {
-    let out: float32x4_t;
-    // SAFETY: every machine has the instruction; registers only.
-    unsafe {
-        asm!(
-            "fcvtl {out:v}.4s, {bits:v}.4h",
-            out = lateout(vreg) out,
-            bits = in(vreg) bits,
-            options(pure, nomem, nostack, preserves_flags),
-        );
-    }
-    out
-}
-
 /// The f16 of each row at its pointer.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn f16s(p: [*const u8; ROWS]) -> float32x4_t {
     // SAFETY: the caller's blocks have these numbers.
     let bits = p.map(|p| unsafe { p.cast::<u16>().read_unaligned() });
     // SAFETY: the load is the array.
-    from_f16(unsafe { vld1_u16(bits.as_ptr()) })
+    vcvt_f32_f16(vreinterpret_f16_u16(unsafe { vld1_u16(bits.as_ptr()) }))
 }

@@ -11,14 +11,14 @@ pub struct Q6K;
 type Lanes = [f32; ROWS];
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 fn load(v: &Lanes) -> float32x4_t {
     // SAFETY: the load is the array.
     unsafe { vld1q_f32(v.as_ptr()) }
 }
 
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn d(p: &[*const u8; ROWS], at: usize) -> Lanes {
     let mut out = [0.0; ROWS];
     // SAFETY: the caller's superblocks have an f16 there; the store is the array.
@@ -74,7 +74,7 @@ impl Weights for Q4K {
 
 /// 32 bytes have one block in the low nibbles, the next in the high.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn q4_integers(p: *const u8, i: usize) -> (int8x16_t, int8x16_t) {
     let shift = vdupq_n_s8(if i.is_multiple_of(2) { 0 } else { -4 });
     let half = |h: usize| {
@@ -120,7 +120,7 @@ impl Weights for Q6K {
 /// Of each half of the superblock, blocks 0 and 1 have the low nibbles of the first and second 32
 /// bytes, 2 and 3 the high ones; block `i` has bits `2i` and `2i + 1` of the high bytes.
 #[inline]
-#[target_feature(enable = "neon,dotprod")]
+#[target_feature(enable = "neon")]
 unsafe fn q6_integers(p: *const u8, i: usize) -> (int8x16_t, int8x16_t) {
     let (part, i) = (i / 4, i % 4);
     let (low_shift, high_shift) = (vdupq_n_s8(-4 * (i / 2) as i8), vdupq_n_s8(-2 * i as i8));

@@ -13,6 +13,8 @@ mod avx512;
 pub mod bf16;
 mod generic;
 pub mod math;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(target_arch = "x86_64")]
 pub mod tiles;
 
@@ -21,6 +23,8 @@ pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 pub use generic::Generic;
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
 
 /// Integers of one int8 block, and how its two groups of 16 sum up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +62,12 @@ pub fn prefetch(at: *const u8) {
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a prefetch may name any address; it changes neither registers nor memory.
+    unsafe {
+        std::arch::asm!("prfm pldl1keep, [{at}]", at = in(reg) at, options(nostack, readonly, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = at;
 }
 

@@ -38,7 +38,9 @@ pub fn options(way: Way, activations: Activations) -> LoadOptions {
 
 /// The cases of a golden file.
 pub fn cases(golden: &Golden) -> Vec<usize> {
-    (0..).take_while(|c| golden.has(&format!("input_ids.{c}"))).collect()
+    let cases: Vec<usize> = (0..).take_while(|c| golden.has(&format!("input_ids.{c}"))).collect();
+    assert!(!cases.is_empty(), "a golden without cases");
+    cases
 }
 
 pub fn ids(golden: &Golden, case: usize) -> Vec<u32> {
