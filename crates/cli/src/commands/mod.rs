@@ -11,6 +11,7 @@ mod inspect;
 mod logits;
 mod manuals;
 mod models;
+mod op_times;
 mod perplexity;
 mod render;
 mod rerank;
