@@ -48,7 +48,6 @@
 mod blocks;
 mod chunk;
 mod constraint;
-pub mod convert;
 mod decoder;
 mod embed;
 mod embedded;
@@ -56,7 +55,6 @@ mod engine;
 mod error;
 mod generate;
 mod hearing;
-pub mod hub;
 mod load;
 mod memory;
 mod observe;
@@ -68,11 +66,12 @@ mod service;
 mod session;
 mod shift;
 mod speculate;
+#[cfg(feature = "audio")]
 pub mod speech;
 mod stop;
-pub mod synth;
 
 pub use akunu_arch as arch;
+#[cfg(feature = "audio")]
 pub use akunu_audio as audio;
 pub use akunu_cpu as cpu;
 pub use akunu_dtype::{self as dtype, DType, FORMATS};

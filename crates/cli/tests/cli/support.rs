@@ -11,6 +11,7 @@ pub fn akunu() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_akunu"));
     command.env_remove("AKUNU_CPU").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").stdin(Stdio::null());
     // Models that this machine has downloaded must not decide what a name means.
+    command.env_remove("HF_TOKEN").env_remove("HF_HUB_OFFLINE");
     command.env("AKUNU_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-cache"));
     command
 }
