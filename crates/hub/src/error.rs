@@ -70,6 +70,8 @@ pub enum Cut {
     Ended,
     /// It stayed open, and nothing came.
     Silent,
+    /// The host had sent something, and gave no answer to the next request.
+    Gone,
     Slow,
     /// More came than was announced.
     TooLong,
@@ -82,6 +84,7 @@ impl fmt::Display for Cut {
         f.write_str(match self {
             Cut::Ended => "ended",
             Cut::Silent => "stopped sending",
+            Cut::Gone => "does not answer any more",
             Cut::Slow => "sends too slowly",
             Cut::TooLong => "sent more than it announced",
             Cut::WrongRange => "sent other bytes than those asked for",

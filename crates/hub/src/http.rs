@@ -107,10 +107,17 @@ impl Client {
     /// Downloads to `path`, continuing what an earlier attempt left beside it. A file that is there is left as it is.
     pub fn download(&self, what: &Download, path: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
         let Some(mut partial) = Partial::open(path, self.patience_with_others(), progress)? else { return Ok(()) };
-        let mut futile = 0;
+        let (begun, mut futile) = (partial.len(), 0);
         loop {
             let before = partial.len();
-            match self.attempt(what, &mut partial, progress) {
+            let result = match self.attempt(what, &mut partial, progress) {
+                // Whoever has sent something may be back soon.
+                Err(Error::Unreachable { url, .. }) if before > begun => {
+                    Err(Error::Interrupted { url, how: Cut::Gone, received: before, expected: None })
+                }
+                result => result,
+            };
+            match result {
                 Ok(sha256) => return partial.publish(None, what.sha256.as_deref().or(sha256.as_deref())),
                 Err(error @ Error::Interrupted { .. }) => {
                     futile = if partial.len() >= before + ENOUGH { 0 } else { futile + 1 };

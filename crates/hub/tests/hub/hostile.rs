@@ -12,9 +12,9 @@ use akunu_hub::{ATTEMPTS, Client, Cut, Download, Error, Hub, Sources};
 use akunu_testkit::TempDir;
 
 /// How long the tests' client waits for a silent host.
-const PATIENCE: Duration = Duration::from_millis(400);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The longest that giving up may take: patience for every attempt, pauses between them, and a busy machine.
-const BOUND: Duration = Duration::from_secs(20);
+const BOUND: Duration = Duration::from_secs(30);
 
 fn download(server: &Server, path: &Path) -> Result<(), Error> {
     let what = Download { url: format!("{}/file", server.base), limit: 1 << 30, ..Default::default() };
@@ -85,6 +85,28 @@ fn attempts_that_bring_nothing_are_counted_once_each() {
     assert_eq!(cut_of(&error), Some(Cut::Ended), "{error}");
     assert_eq!(server.requests().len(), ATTEMPTS);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "where nothing came, nothing stays");
+}
+
+#[test]
+fn a_host_that_goes_away_may_come_back() {
+    // How many requests after the first get no answer.
+    for (gone, ends) in [(2, true), (usize::MAX, false)] {
+        let asked = AtomicUsize::new(0);
+        let server = Server::raw(move |_, start, stream| match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => stream.write_all(&beginning(start, 100_000)).unwrap(),
+            n if n <= gone => {}
+            _ => stream.write_all(&ranged(&sample(), start)).unwrap(),
+        });
+        let dir = TempDir::new();
+        match download(&server, &dir.join("a")) {
+            Ok(()) => assert!(ends && fs::read(dir.join("a")).unwrap() == sample()),
+            Err(error) => {
+                assert!(!ends, "{error}");
+                assert_eq!(cut_of(&error), Some(Cut::Gone), "{error}");
+                assert_eq!(server.requests().len(), 1 + ATTEMPTS);
+            }
+        }
+    }
 }
 
 #[test]
