@@ -1,54 +1,92 @@
 //! `cargo xtask`: chores of the project.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use xtask::bench::{EmbedPeers, Peers, SpeechPeers, decoding, embed, peers, speech, start};
 use xtask::{models, quality, real, schemas, tidy};
 
-const HELP: &str = "usage: cargo xtask CHORE
+/// Every chore, with its flags.
+fn tree() -> Command {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    let names = |value: &'static str, help: &'static str| Arg::new("names").value_name(value).num_args(0..).help(help);
+    Command::new("xtask")
+        .bin_name("cargo xtask")
+        .about("Chores of the project")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommands([
+            command("tidy", "Check the house invariants (cargo test does too)"),
+            command("models", "The real models there are").subcommand_required(true).subcommands([
+                command("list", "List them"),
+                command("fetch", "Fetch them, or some of them").arg(names("NAME", "Which [default: all]")),
+            ]),
+            command("real", "Compare fetched models with their references").arg(names("NAME", "Which [default: all]")),
+            command("schemas", "Judge what is generated under the JSON-Schema-Test-Suite's schemas")
+                .arg(path("python", "A Python with the package jsonschema").required(true)),
+            command("convert-quality", "Compare our quantizers with those of the llama.cpp tools in a folder")
+                .arg(Arg::new("tools").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
+                .arg(names("TYPE", "Which number formats [default: all]")),
+            command("bench", "Measure against others").subcommand_required(true).subcommands([
+                command("peers", "Measure against llama.cpp; of several builds the faster counts")
+                    .args(peer_flags())
+                    .arg(number("prompt", "512", "Tokens of the prompt"))
+                    .arg(number("gen", "128", "Tokens to decode"))
+                    .arg(number("depth", "0", "Tokens in the KV cache before"))
+                    .arg(option("level", "LEVEL", "The level that our kernels stay at"))
+                    .arg(Arg::new("extra").value_name("ARGUMENTS OF llama-bench").num_args(0..).last(true)),
+                command("start", "Measure the time to the first token, of whole processes").args(peer_flags()),
+                command("decoding", "Measure guesses, grammars and draws against plain decoding")
+                    .arg(Arg::new("rounds").value_name("ROUNDS").required(true).value_parser(value_parser!(usize)))
+                    .arg(names("NAME", "Which models [default: all]")),
+                command("embed", "Measure embeddings against llama.cpp and onnxruntime")
+                    .arg(path("python", "A Python with the packages that xtask/peers/embed.py names").required(true))
+                    .args(ours())
+                    .arg(number("threads", "2", "Threads of both")),
+                command("whisper", "Measure transcription against whisper.cpp")
+                    .arg(path("whisper-cli", "whisper.cpp's whisper-cli").required(true))
+                    .arg(
+                        option("models", "A,B", "Which models")
+                            .value_delimiter(',')
+                            .default_value("whisper-tiny,whisper-base.en"),
+                    )
+                    .args(ours())
+                    .arg(number("threads", "2", "Threads of both")),
+            ]),
+        ])
+}
 
-  tidy                           check the house invariants (cargo test does too)
-  models list                    the real models there are
-  models fetch [NAME…]           fetch them, or some of them
-  real [NAME…]                   compare fetched models with their references
-  schemas --python PATH          judge what is generated under the JSON-Schema-Test-Suite's schemas
-  convert-quality DIR [TYPE…]    compare our quantizers with those of the llama.cpp tools in DIR
-  bench peers --llama-bench PATH measure against llama.cpp; of several builds the faster counts
-      [--llama-bench PATH] [--akunu PATH] [--models A,synth:SHAPE:TYPE,…] [--rounds N] [--prompt N]
-      [--gen N] [--depth N] [--threads N] [--level LEVEL] [-- ARGUMENTS OF llama-bench]
-  bench start --llama-bench PATH measure the time to the first token, of whole processes
-      [--llama-bench PATH] [--akunu PATH] [--models A,…] [--rounds N] [--threads N]
-  bench decoding ROUNDS [NAME…]  measure guesses, grammars and draws against plain decoding
-  bench embed --python PATH      measure embeddings against llama.cpp and onnxruntime
-      [--akunu PATH] [--rounds N] [--threads N]
-  bench whisper --whisper-cli PATH measure transcription against whisper.cpp
-      [--akunu PATH] [--models A,B] [--rounds N] [--threads N]";
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn path(name: &'static str, help: &'static str) -> Arg {
+    option(name, "PATH", help).value_parser(value_parser!(PathBuf))
+}
+
+fn number(name: &'static str, default: &'static str, help: &'static str) -> Arg {
+    option(name, "N", help).value_parser(value_parser!(usize)).default_value(default)
+}
+
+/// Our side of every comparison.
+fn ours() -> [Arg; 2] {
+    [path("akunu", "Our binary [default: build it]"), number("rounds", "5", "Rounds, which alternate")]
+}
+
+fn peer_flags() -> Vec<Arg> {
+    let mut flags = ours().to_vec();
+    flags.push(option("threads", "N", "Threads of both [default: all]").value_parser(value_parser!(usize)));
+    flags.push(path("llama-bench", "llama.cpp's llama-bench").required(true).action(ArgAction::Append));
+    flags.push(
+        option("models", "A,synth:SHAPE:TYPE", "Which models [default: those that are fetched]").value_delimiter(','),
+    );
+    flags
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let done = match words.as_slice() {
-        ["tidy"] => check(),
-        ["models", "list"] => models::list(),
-        ["models", "fetch", names @ ..] => models::fetch(names),
-        ["real", names @ ..] => real::run(names),
-        ["schemas", "--python", python] => schemas::run(Path::new(python)),
-        ["convert-quality", tools, types @ ..] => quality::run(Path::new(tools), types),
-        ["bench", "decoding", rounds, names @ ..] => {
-            rounds.parse().context("a number of rounds is needed").and_then(|rounds| decoding(rounds, names))
-        }
-        ["bench", "embed", flags @ ..] => embed_options(flags).and_then(|o| embed(&o)),
-        ["bench", "whisper", flags @ ..] => speech_options(flags).and_then(|o| speech(&o)),
-        ["bench", "peers", flags @ ..] => options(flags).and_then(|o| peers(&o)),
-        ["bench", "start", flags @ ..] => start_options(flags).and_then(|o| start(&o)),
-        _ => {
-            eprintln!("{HELP}");
-            return ExitCode::FAILURE;
-        }
-    };
-    match done {
+    match run(&tree().get_matches()) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -56,6 +94,73 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
+    let Some((chore, matches)) = matches.subcommand() else { return Ok(false) };
+    let names: Vec<&str> = texts(matches, "names");
+    match chore {
+        "tidy" => check(),
+        "models" => match matches.subcommand() {
+            Some(("fetch", matches)) => models::fetch(&texts(matches, "names")),
+            _ => models::list(),
+        },
+        "real" => real::run(&names),
+        "schemas" => schemas::run(&file(matches, "python").unwrap_or_default()),
+        "convert-quality" => quality::run(&file(matches, "tools").unwrap_or_default(), &names),
+        _ => bench(matches),
+    }
+}
+
+fn bench(matches: &ArgMatches) -> anyhow::Result<bool> {
+    let Some((what, matches)) = matches.subcommand() else { return Ok(false) };
+    let at_least_one = |name| count(matches, name, 1).max(1);
+    let (akunu, rounds, threads) = (file(matches, "akunu"), at_least_one("rounds"), at_least_one("threads"));
+    match what {
+        "decoding" => decoding(rounds, &texts(matches, "names")),
+        "embed" => embed(&EmbedPeers { python: file(matches, "python").unwrap_or_default(), akunu, rounds, threads }),
+        "whisper" => {
+            let whisper_cli = file(matches, "whisper-cli").unwrap_or_default();
+            speech(&SpeechPeers { whisper_cli, akunu, models: owned(matches, "models"), rounds, threads })
+        }
+        "start" => start(&peers_of(matches)),
+        _ => peers(&peers_of(matches)),
+    }
+}
+
+/// The flags of `bench peers`; `bench start` has those that a first token depends on.
+fn peers_of(matches: &ArgMatches) -> Peers {
+    let llama_bench = matches.get_many::<PathBuf>("llama-bench").into_iter().flatten().cloned().collect();
+    let defaults = Peers::new(llama_bench);
+    Peers {
+        akunu: file(matches, "akunu"),
+        models: owned(matches, "models"),
+        rounds: count(matches, "rounds", defaults.rounds),
+        prompt: count(matches, "prompt", defaults.prompt),
+        tokens: count(matches, "gen", defaults.tokens),
+        depth: count(matches, "depth", defaults.depth),
+        threads: count(matches, "threads", defaults.threads),
+        level: matches.try_get_one::<String>("level").ok().flatten().cloned(),
+        extra: owned(matches, "extra"),
+        ..defaults
+    }
+}
+
+/// A number, where the command has the flag and it was given or has a default.
+fn count(matches: &ArgMatches, name: &str, default: usize) -> usize {
+    matches.try_get_one::<usize>(name).ok().flatten().copied().unwrap_or(default)
+}
+
+fn file(matches: &ArgMatches, name: &str) -> Option<PathBuf> {
+    matches.try_get_one::<PathBuf>(name).ok().flatten().cloned()
+}
+
+fn texts<'a>(matches: &'a ArgMatches, name: &str) -> Vec<&'a str> {
+    matches.try_get_many::<String>(name).ok().flatten().into_iter().flatten().map(String::as_str).collect()
+}
+
+fn owned(matches: &ArgMatches, name: &str) -> Vec<String> {
+    texts(matches, name).into_iter().map(str::to_owned).collect()
 }
 
 fn check() -> anyhow::Result<bool> {
@@ -69,82 +174,37 @@ fn check() -> anyhow::Result<bool> {
     Ok(findings.is_empty())
 }
 
-fn embed_options(flags: &[&str]) -> anyhow::Result<EmbedPeers> {
-    let mut options = EmbedPeers { python: PathBuf::new(), akunu: None, rounds: 5, threads: 2 };
-    let (pairs, rest) = flags.as_chunks::<2>();
-    for [flag, value] in pairs {
-        let number = || value.parse::<usize>().with_context(|| format!("{flag} needs a number, not {value:?}"));
-        match *flag {
-            "--python" => options.python = value.into(),
-            "--akunu" => options.akunu = Some(value.into()),
-            "--rounds" => options.rounds = number()?.max(1),
-            "--threads" => options.threads = number()?.max(1),
-            _ => bail!("{flag} is not known\n{HELP}"),
-        }
-    }
-    if !rest.is_empty() || options.python.as_os_str().is_empty() {
-        bail!("--python is needed: a Python with the packages that xtask/peers/embed.py names");
-    }
-    Ok(options)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn speech_options(flags: &[&str]) -> anyhow::Result<SpeechPeers> {
-    let models = ["whisper-tiny", "whisper-base.en"].map(str::to_owned).to_vec();
-    let mut options = SpeechPeers { whisper_cli: PathBuf::new(), akunu: None, models, rounds: 5, threads: 2 };
-    let (pairs, rest) = flags.as_chunks::<2>();
-    for [flag, value] in pairs {
-        let number = || value.parse::<usize>().with_context(|| format!("{flag} needs a number, not {value:?}"));
-        match *flag {
-            "--whisper-cli" => options.whisper_cli = value.into(),
-            "--akunu" => options.akunu = Some(value.into()),
-            "--models" => options.models = value.split(',').map(str::to_owned).collect(),
-            "--rounds" => options.rounds = number()?.max(1),
-            "--threads" => options.threads = number()?.max(1),
-            _ => bail!("{flag} is not known\n{HELP}"),
-        }
+    fn parsed(line: &str) -> Result<ArgMatches, clap::Error> {
+        tree().try_get_matches_from(line.split(' '))
     }
-    if !rest.is_empty() || options.whisper_cli.as_os_str().is_empty() {
-        bail!("--whisper-cli is needed: the path of whisper.cpp's whisper-cli");
-    }
-    Ok(options)
-}
 
-/// Those of `bench peers`, but for what a first token does not depend on.
-fn start_options(flags: &[&str]) -> anyhow::Result<Peers> {
-    match flags.iter().find(|flag| ["--prompt", "--gen", "--depth", "--level", "--"].contains(flag)) {
-        Some(flag) => bail!("{flag} does not go with bench start\n{HELP}"),
-        None => options(flags),
+    #[test]
+    fn the_flag_table_is_sound() {
+        tree().debug_assert();
     }
-}
 
-fn options(flags: &[&str]) -> anyhow::Result<Peers> {
-    let (ours, extra) = match flags.iter().position(|f| *f == "--") {
-        Some(at) => (&flags[..at], &flags[at + 1..]),
-        None => (flags, &[][..]),
-    };
-    let (pairs, rest) = ours.as_chunks::<2>();
-    if let [flag] = rest {
-        bail!("{flag} needs a value");
+    #[test]
+    fn peers_have_several_builds_models_and_arguments_of_their_own() {
+        let line = "xtask bench peers --llama-bench a --llama-bench b --models x,synth:s:q4_0 --gen 7 -- -fa 1";
+        let matches = parsed(line).unwrap();
+        let matches = matches.subcommand().unwrap().1.subcommand().unwrap().1;
+        let peers = peers_of(matches);
+        assert_eq!(peers.llama_bench, ["a", "b"].map(PathBuf::from));
+        assert_eq!(peers.models, ["x", "synth:s:q4_0"]);
+        assert_eq!(peers.extra, ["-fa", "1"]);
+        assert_eq!((peers.rounds, peers.prompt, peers.tokens, peers.depth), (5, 512, 7, 0));
     }
-    let mut options = Peers::new(Vec::new());
-    options.extra = extra.iter().map(|s| s.to_string()).collect();
-    for [flag, value] in pairs {
-        let number = || value.parse::<usize>().with_context(|| format!("{flag} needs a number, not {value:?}"));
-        match *flag {
-            "--llama-bench" => options.llama_bench.push(value.into()),
-            "--level" => options.level = Some(value.to_string()),
-            "--akunu" => options.akunu = Some(value.into()),
-            "--models" => options.models = value.split(',').map(str::to_owned).collect(),
-            "--rounds" => options.rounds = number()?,
-            "--prompt" => options.prompt = number()?,
-            "--gen" => options.tokens = number()?,
-            "--depth" => options.depth = number()?,
-            "--threads" => options.threads = number()?,
-            _ => bail!("{flag} is not known\n{HELP}"),
+
+    #[test]
+    fn what_a_chore_needs_is_asked_for_and_what_it_does_not_know_is_refused() {
+        for line in ["xtask bench peers", "xtask bench embed", "xtask schemas", "xtask bench decoding x"] {
+            assert!(parsed(line).is_err(), "{line}");
         }
+        assert!(parsed("xtask bench start --llama-bench a --prompt 1").is_err());
+        assert!(parsed("xtask bench peers --llama-bench a --rounds many").is_err());
     }
-    if options.llama_bench.is_empty() {
-        bail!("--llama-bench is needed: the path of llama.cpp's llama-bench");
-    }
-    Ok(options)
 }

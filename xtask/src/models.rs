@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal, Write};
 
-use akunu::hub::{CATALOG, Hub};
+use akunu_hub::{CATALOG, Hub, Sources};
 
 pub fn list() -> anyhow::Result<bool> {
     for model in Hub::from_environment()?.list() {
@@ -26,8 +26,8 @@ pub fn fetch(names: &[&str]) -> anyhow::Result<bool> {
                 let _ = std::io::stderr().flush();
             }
         };
-        match hub.fetch(name, &mut progress) {
-            Ok(path) => println!("{name}: {}", path.display()),
+        match hub.fetch(name, Sources::All, &mut progress) {
+            Ok(fetched) => println!("{name}: {} ({})", fetched.path.display(), fetched.origin),
             Err(error) => {
                 fetched = false;
                 println!("{name}: {error}");

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use akunu::convert::{Options, convert};
+use akunu_convert::{Options, convert};
 use anyhow::{Context, bail};
 
 const MODELS: &[&str] = &["stories-llama", "stories-qwen3", "stories-gemma3"];

@@ -95,15 +95,7 @@ fn advice(error: &anyhow::Error) -> Option<&'static str> {
             Some(akunu::Error::EmptyPrompt) => Some("give some text"),
             _ => None,
         };
-        // Errors that stand for another hide it from the chain.
-        let inside = || {
-            use akunu::{convert, synth};
-            match (cause.downcast_ref::<synth::Error>(), cause.downcast_ref::<convert::Error>()) {
-                (Some(synth::Error::Format(e)), _) | (_, Some(convert::Error::Format(e))) => format_advice(e),
-                _ => None,
-            }
-        };
-        next.or_else(inside).or_else(|| cause.downcast_ref::<formats::Error>().and_then(format_advice))
+        next.or_else(|| cause.downcast_ref::<formats::Error>().and_then(format_advice))
     })
 }
 

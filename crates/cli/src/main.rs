@@ -14,12 +14,15 @@ mod loading;
 mod machine;
 mod manual;
 mod markdown;
+#[cfg_attr(not(feature = "hub"), path = "names_absent.rs")]
+mod names;
 mod program_table;
 mod slash;
 mod source;
 mod table;
 mod templates;
 mod terminal;
+#[cfg(feature = "audio")]
 mod transcripts;
 mod units;
 

@@ -4,12 +4,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use akunu::formats::ModelFile;
-use akunu::hub::{Hub, Known, Repository};
 use akunu::{Engine, LoadOptions};
 use anyhow::Result;
 use clap::ArgMatches;
 
 use crate::failure::failure;
+use crate::names;
 
 /// The name of the model inside the binary.
 pub const EMBEDDED: &str = "embedded";
@@ -33,12 +33,8 @@ impl Source {
     pub fn named(name: &OsStr) -> Result<Self> {
         Self::find(name)?.ok_or_else(|| {
             let name = name.to_string_lossy();
-            let on_hub = matches!(Repository::parse(&name), Some(Ok(_))) && !name.ends_with(".gguf");
-            let next = match on_hub {
-                true => format!("if it is on the model hub: `akunu models fetch {name}`"),
-                false => "see `akunu models list`".to_owned(),
-            };
-            failure(format!("there is no file, directory or downloaded model called {name:?}"), next)
+            let sentence = format!("there is no file, directory or downloaded model called {name:?}");
+            failure(sentence, names::next_step(&name))
         })
     }
 
@@ -52,15 +48,7 @@ impl Source {
         if name == EMBEDDED {
             return Ok(Some(Self::Embedded));
         }
-        // Without a cache folder there are no short names.
-        let (Some(name), Ok(hub)) = (name.to_str(), Hub::from_environment()) else { return Ok(None) };
-        match hub.path(name) {
-            Ok(path) => Ok(Some(Self::Path(path))),
-            Err(_) if Known::find(name).is_some() => {
-                Err(failure(format!("{name} is not here yet"), format!("`akunu models fetch {name}` downloads it")))
-            }
-            Err(_) => Ok(None),
-        }
+        Ok(name.to_str().map(names::find).transpose()?.flatten().map(Self::Path))
     }
 
     /// Opens the file and validates it; nothing is loaded.

@@ -30,6 +30,7 @@ pub enum Error {
     Token { token: u32, vocab: usize },
     #[error("a step of {rows} rows and {outputs} outputs: at most {max_rows} and {max_outputs} fit")]
     StepTooLarge { rows: usize, outputs: usize, max_rows: usize, max_outputs: usize },
+    #[cfg(feature = "audio")]
     #[error(transparent)]
     Audio(#[from] akunu_audio::Error),
     #[error("a vocabulary of {vocab} tokens is not that of a model of speech")]

@@ -49,7 +49,6 @@ mod backend;
 mod blocks;
 mod chunk;
 mod constraint;
-pub mod convert;
 mod decoder;
 mod embed;
 mod embedded;
@@ -57,7 +56,6 @@ mod engine;
 mod error;
 mod generate;
 mod hearing;
-pub mod hub;
 mod load;
 mod memory;
 mod observe;
@@ -69,11 +67,12 @@ mod service;
 mod session;
 mod shift;
 mod speculate;
+#[cfg(feature = "audio")]
 pub mod speech;
 mod stop;
-pub mod synth;
 
 pub use akunu_arch as arch;
+#[cfg(feature = "audio")]
 pub use akunu_audio as audio;
 pub use akunu_dtype::{self as dtype, DType, FORMATS};
 pub use akunu_formats as formats;

@@ -291,8 +291,8 @@ fn an_encoder_converted_to_gguf_is_the_model_it_was() {
         }
         fs::write(dir.join("config.json"), config.to_string()).unwrap();
         let path = out.join(&format!("{}.gguf", name(&dir)));
-        let options = akunu::convert::Options::default();
-        akunu::convert::convert(&dir, &path, "f32", options, &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}"));
+        let options = akunu_convert::Options::default();
+        akunu_convert::convert(&dir, &path, "f32", options, &mut |_, _| {}).unwrap_or_else(|e| panic!("{e}"));
         let options = LoadOptions { round_constants: false, ..exact() };
         let before = read(&mut load(&dir, options.clone(), Reading::Hidden), &texts(&golden));
         let after = read(&mut load(&path, options, Reading::Hidden), &texts(&golden));

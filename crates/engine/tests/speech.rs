@@ -5,9 +5,9 @@ mod stepwise;
 #[allow(dead_code)]
 mod support;
 
-use akunu::convert::convert;
-use akunu::hub::Hub;
 use akunu::{Activations, DType, Engine, Error, LoadOptions, Outputs, Part};
+use akunu_convert::convert;
+use akunu_hub::Hub;
 use akunu_testkit::{Golden, TempDir, fixtures, golden, relative_error};
 use std::path::PathBuf;
 use support::*;

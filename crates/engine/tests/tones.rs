@@ -7,12 +7,12 @@ mod stepwise;
 mod voice;
 
 use akunu::audio::Features;
-use akunu::convert::convert;
 use akunu::dtype::PlanesMut;
 use akunu::speech::{
     Decoding, Event, Live, Segment, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel,
 };
 use akunu::{Activations, DType, Device, LoadOptions};
+use akunu_convert::convert;
 use akunu_testkit::{TempDir, fixtures, golden};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;

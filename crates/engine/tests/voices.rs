@@ -4,8 +4,8 @@
 mod voice;
 
 use akunu::audio::Source;
-use akunu::hub::Hub;
 use akunu::speech::{VoiceModel, Voices};
+use akunu_hub::Hub;
 use akunu_testkit::{TempDir, fixtures, golden};
 use voice::Tensors;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use akunu::hub::Hub;
+use akunu_hub::Hub;
 use anyhow::{Context, ensure};
 use serde_json::json;
 

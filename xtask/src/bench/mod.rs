@@ -15,8 +15,8 @@ pub use start::start;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use akunu::hub::{CATALOG, Hub, Task};
-use akunu::synth;
+use akunu_convert::synth;
+use akunu_hub::{CATALOG, Hub, Task};
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use akunu::audio::{SAMPLE_RATE, Source};
-use akunu::hub::Hub;
+use akunu_hub::Hub;
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
 

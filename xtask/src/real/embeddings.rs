@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use akunu::hub::Hub;
 use akunu::{Activations, Embedder, LoadOptions, Reading, Text, TooLong, normalize};
+use akunu_hub::Hub;
 use anyhow::{Context, ensure};
 use serde_json::json;
 
@@ -71,7 +71,7 @@ pub fn run(hub: &Hub, folder: &Path, names: &[&str]) -> anyhow::Result<bool> {
         if let Reference::Hf(name) = row.reference {
             let source = path.parent().context("a model in a folder")?;
             let gguf = std::env::temp_dir().join(format!("akunu-real-{}.gguf", std::process::id()));
-            akunu::convert::convert(source, &gguf, "f16", Default::default(), &mut |_, _| {})?;
+            akunu_convert::convert(source, &gguf, "f16", Default::default(), &mut |_, _| {})?;
             agree &= compare(row, &format!("{name}, GGUF F16"), &gguf, folder, Activations::Int8)?;
             std::fs::remove_file(&gguf)?;
         }

@@ -10,8 +10,8 @@ use std::path::Path;
 
 use akunu::LoadOptions;
 use akunu::audio::{Features, SAMPLE_RATE, Source};
-use akunu::hub::Hub;
 use akunu::speech::{Decoding, Segment, Silence, TranscribeOptions, Transcriber, VoiceModel};
+use akunu_hub::Hub;
 use anyhow::Context;
 use serde_json::Value;
 

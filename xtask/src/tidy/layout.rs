@@ -16,13 +16,15 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/cpu", &["akunu-dots", "akunu-dtype", "akunu-plan"]),
     ("crates/text", &["akunu-formats"]),
     ("crates/audio", &[]),
+    ("crates/convert", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-text"]),
+    ("crates/hub", &[]),
     ("crates/testkit", &["akunu-dtype", "akunu-formats"]),
     (
         "crates/engine",
         &["akunu-arch", "akunu-audio", "akunu-cpu", "akunu-dtype", "akunu-formats", "akunu-plan", "akunu-text"],
     ),
-    ("crates/cli", &["akunu"]),
-    ("xtask", &["akunu"]),
+    ("crates/cli", &["akunu", "akunu-convert", "akunu-hub"]),
+    ("xtask", &["akunu", "akunu-convert", "akunu-hub"]),
 ];
 
 pub(crate) fn dependencies(tree: &Tree, findings: &mut Findings) {
@@ -50,11 +52,21 @@ pub(crate) fn dependencies(tree: &Tree, findings: &mut Findings) {
     }
 }
 
+pub(crate) fn lints(tree: &Tree, findings: &mut Findings) {
+    for file in tree.files.iter().filter(|f| f.path.ends_with("/Cargo.toml")) {
+        if !file.text.as_deref().unwrap_or_default().contains("[lints]\nworkspace = true\n") {
+            findings.add(&file.path, 0, "a crate without the workspace's lints");
+        }
+    }
+}
+
 /// Crates without any unsafe code, by the file that says so.
 static FORBID_UNSAFE: &[&str] = &[
     "crates/dtype/src/lib.rs",
     "crates/arch/src/lib.rs",
     "crates/audio/src/lib.rs",
+    "crates/convert/src/lib.rs",
+    "crates/hub/src/lib.rs",
     "crates/plan/src/lib.rs",
     "crates/text/src/lib.rs",
     "crates/engine/src/lib.rs",
@@ -149,6 +161,12 @@ mod tests {
         assert_eq!(found(dependencies, "crates/new/Cargo.toml", text).len(), 1);
         let target = "[target.'cfg(unix)'.dependencies]\nakunu-text = { path = \"../text\" }\n";
         assert_eq!(found(dependencies, "crates/plan/Cargo.toml", target).len(), 1);
+    }
+
+    #[test]
+    fn a_crate_with_lints_of_its_own_is_found() {
+        assert_eq!(found(lints, "crates/a/Cargo.toml", "[lints]\nworkspace = true\n").len(), 0);
+        assert_eq!(found(lints, "crates/a/Cargo.toml", "[lints.rust]\nunused = \"allow\"\n").len(), 1);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod layout;
 mod rust;
 mod source;
 mod tree;
+mod words;
 
 use std::fmt;
 use std::path::Path;
@@ -49,9 +50,12 @@ static CHECKS: &[(&str, Check)] = &[
     ("every unsafe block says why it is sound", rust::unsafe_reasons),
     ("crates that need no unsafe code forbid it", layout::unsafe_forbidden),
     ("nothing is left for later", rust::unfinished),
+    ("one file of engine and of cli knows a backend", rust::backends),
+    ("retired words stay away", words::retired),
     ("every file says what it is for", rust::first_line),
     ("files stay short enough to read", rust::length),
     ("crates depend in one direction", layout::dependencies),
+    ("every crate has the workspace's lints", layout::lints),
     ("no path of a machine, no name of a registry's host", layout::places),
     ("links in documents lead somewhere", layout::links),
     ("the repository stays small", layout::size),

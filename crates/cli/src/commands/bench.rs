@@ -9,6 +9,7 @@ use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
+use super::op_times::op_times;
 use super::streams;
 use crate::program_table::{self, Entry};
 use crate::source::Source;
@@ -47,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let prompt = plan.prompt.clamp(1, engine.chunk());
     let mut ops_of = |rows: usize, prompt: bool| {
         let tokens = ids(rows, engine.vocab());
-        ops(&mut engine, plan.repeat, (rows, plan.depth), |engine| {
+        op_times(&mut engine, plan.repeat, (rows, plan.depth), |engine| {
             engine.time_ops(&mut [Part { sequence: &mut base.fork(), tokens: &tokens, outputs: Outputs::Last, prompt }])
         })
     };
@@ -126,26 +127,6 @@ fn decode(engine: &mut Engine, base: &Sequence, tokens: usize) -> Result<f64, Er
         token = chain.last().copied().unwrap_or(token);
     }
     Ok(start.elapsed().as_secs_f64())
-}
-
-/// Seconds of every op of a step with `rows` rows behind `depth` positions: the median of the repetitions of `step`, which gives
-/// nanoseconds.
-pub(super) fn ops(
-    engine: &mut Engine,
-    repeat: usize,
-    (rows, depth): (usize, usize),
-    mut step: impl FnMut(&mut Engine) -> Result<Vec<u64>, Error>,
-) -> Result<(Vec<Entry>, Vec<f64>)> {
-    step(engine)?;
-    let runs: Vec<Vec<u64>> = (0..repeat.max(5)).map(|_| step(engine)).collect::<Result<_, _>>()?;
-    let program = engine.last_program();
-    let entries = program_table::entries(engine.backend(), program, engine.last_bound(), rows, depth);
-    let time = |i: usize| {
-        let times: Vec<f64> = runs.iter().filter_map(|r| r.get(i)).map(|&ns| ns as f64 * 1e-9).collect();
-        units::median(&times)
-    };
-    let times = (0..entries.len()).map(time).collect();
-    Ok((entries, times))
 }
 
 /// Bytes of weights and KV cache that one decoded token reads, in the middle of the measurement.

@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 use crate::markdown::Painter;
 use crate::slash::{self, Outcome};
 use crate::source::Source;
-use crate::{failure, loading, templates, terminal};
+use crate::{failure, loading, names, templates, terminal};
 
 /// What to do with a model that was not made for conversations.
 pub const NO_TEMPLATE: &str = "give one with `--template FILE`, or continue plain text with `akunu run`";
@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         writeln!(terminal::err(), "{}", format!("{}; /help lists commands, Ctrl-D leaves", source.name()).dimmed())?;
     }
     // What is piped in is nobody's typing.
-    let history = matches.get_one::<PathBuf>("history").cloned().or_else(default_history).filter(|_| at_terminal);
+    let history = matches.get_one::<PathBuf>("history").cloned().or_else(names::history).filter(|_| at_terminal);
     talk(&mut conversation, &mut Editor::new(history)?, session, matches.get_flag("verbose"))
 }
 
@@ -126,10 +126,4 @@ fn answer(conversation: &mut Conversation, text: &str, interrupt: &Interrupt) ->
 /// Something that is not the model's.
 fn note(text: &str) -> Result<()> {
     Ok(writeln!(terminal::err(), "{}", terminal::printable(text).dimmed())?)
-}
-
-/// Beside the downloaded models.
-fn default_history() -> Option<PathBuf> {
-    let hub = akunu::hub::Hub::from_environment().ok()?;
-    Some(hub.models().parent()?.join("history"))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::convert::{self, Error};
+use akunu_convert::{self as convert, Error};
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -33,6 +33,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let report = match converted {
         Err(error @ Error::UnknownType { .. }) => Err(error).next_step("choose one of them"),
         Err(error @ Error::SameFile { .. }) => Err(error).next_step("give the new file another name"),
+        // What it stands for says what to do.
+        Err(Error::Format(error)) => Err(error.into()),
         converted => Ok(converted?),
     }?;
     let tokenizer = if report.tokenizer { "" } else { ", no tokenizer" };

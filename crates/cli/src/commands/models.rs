@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use akunu::hub::{self, Hub};
+use akunu_hub::{self as hub, Hub, Sources};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::failure::NextStep;
+use crate::failure::{NextStep, one_line};
 use crate::table::Table;
 use crate::{terminal, units};
 
@@ -63,19 +63,29 @@ fn fetch(hub: &Hub, matches: &ArgMatches) -> Result<()> {
     };
     let fetched = match name.starts_with("https://") || name.starts_with("http://") {
         true => hub.fetch_url(name, matches.get_one::<String>("sha256").map(String::as_str), &mut progress),
-        false => hub.fetch(name, &mut progress),
+        false => hub.fetch(name, sources(matches), &mut progress),
     };
     bar.finish_and_clear();
-    let path = match fetched {
-        Err(error @ (hub::Error::Unreachable { .. } | hub::Error::Client { .. })) => {
+    let fetched = match fetched {
+        Err(error @ (hub::Error::Unreachable { .. } | hub::Error::Client { .. } | hub::Error::NoSource { .. })) => {
             Err(error).next_step("check the network; models that are here already work without it")
         }
         Err(error @ hub::Error::UnknownName { .. }) => Err(error).next_step("see `akunu models list`"),
         fetched => Ok(fetched?),
     }?;
+    writeln!(terminal::err(), "{name}: {}", one_line(&fetched.origin.to_string()))?;
     let mut out = terminal::out();
-    writeln!(out, "{}", path.display())?;
+    writeln!(out, "{}", fetched.path.display())?;
     Ok(out.flush()?)
+}
+
+/// `--from`.
+fn sources(matches: &ArgMatches) -> Sources {
+    match matches.get_one::<String>("from").map(String::as_str) {
+        Some("hub") => Sources::Hub,
+        Some("packages") => Sources::Packages,
+        _ => Sources::All,
+    }
 }
 
 fn remove(hub: &Hub, matches: &ArgMatches) -> Result<()> {

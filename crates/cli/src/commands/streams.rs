@@ -10,7 +10,7 @@ use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;
 
-use crate::commands::bench;
+use super::op_times::op_times;
 use crate::program_table::{self, Entry};
 use crate::source::Source;
 use crate::{loading, terminal, units};
@@ -167,7 +167,7 @@ fn step_ops(
         }
         texts.push((text, now));
     }
-    bench::ops(engine, repeat, (texts.len() * len, depth), |engine| {
+    op_times(engine, repeat, (texts.len() * len, depth), |engine| {
         let part = |(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last, prompt };
         let texts_and_tokens = texts.iter_mut().map(|(text, now)| (text, *now));
         let times = engine.time_ops(&mut texts_and_tokens.map(part).collect::<Vec<_>>())?;

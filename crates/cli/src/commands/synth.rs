@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use akunu::arch::SHAPES;
-use akunu::synth;
+use akunu_convert::synth;
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -37,6 +37,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     match written {
         Err(error @ synth::Error::UnknownShape { .. }) => Err(error).next_step("choose one of them"),
         Err(error @ synth::Error::UnknownType { .. }) => Err(error).next_step("choose one of them"),
+        // What it stands for says what to do.
+        Err(synth::Error::Format(error)) => Err(error.into()),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }
 }

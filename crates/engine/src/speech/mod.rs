@@ -22,8 +22,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use vad::Detector;
 
+pub use akunu_text::LANGUAGES;
 pub use live::Live;
-pub use vocabulary::{LANGUAGES, Vocabulary};
+pub use vocabulary::Vocabulary;
 pub use voice::{VoiceModel, Voices};
 
 /// What to write down.

@@ -1,97 +1,12 @@
 //! Downloads against a server of our own: whole, in ranges, interrupted, wrong, redirected, without end.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
 
-use akunu::hub::{Client, Download, Error, Hub, sha256_of};
+use crate::server::{Server, length, ranged, response, sample};
+use akunu_hub::{ATTEMPTS, Client, Download, Error, Hub, Sources, sha256_of};
 use akunu_testkit::TempDir;
-
-/// What the server does with a request: its path, and the start of the range it asks for.
-type Answer = dyn Fn(&str, Option<usize>) -> Vec<u8> + Send + Sync;
-
-struct Server {
-    base: String,
-    /// Path, and range or `-`, of every request so far.
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-impl Server {
-    /// A server for the rest of the process; tests have few.
-    fn start(answer: impl Fn(&str, Option<usize>) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let base = format!("http://{}", listener.local_addr().unwrap());
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let (answer, seen): (Arc<Answer>, _) = (Arc::new(answer), log.clone());
-        thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (answer, seen) = (answer.clone(), seen.clone());
-                thread::spawn(move || serve(stream, &*answer, &seen));
-            }
-        });
-        Self { base, log }
-    }
-
-    fn requests(&self) -> Vec<String> {
-        self.log.lock().unwrap().clone()
-    }
-}
-
-fn serve(mut stream: TcpStream, answer: &Answer, log: &Mutex<Vec<String>>) {
-    let mut request = Vec::new();
-    let mut byte = [0];
-    while !request.ends_with(b"\r\n\r\n") {
-        if stream.read(&mut byte).unwrap_or(0) == 0 {
-            return;
-        }
-        request.push(byte[0]);
-    }
-    let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
-    let path = request.split([' ', '?']).nth(1).unwrap().to_owned();
-    let range = request.lines().find_map(|l| l.strip_prefix("range: bytes=")).map(str::to_owned);
-    let authorized = if request.contains("authorization:") { " token" } else { "" };
-    log.lock().unwrap().push(format!("{path} {}{authorized}", range.as_deref().unwrap_or("-")));
-    let start = range.and_then(|r| r.trim_end_matches('-').parse().ok());
-    let _ = stream.write_all(&answer(&path, start));
-}
-
-fn response(status: &str, headers: &[(&str, String)], body: &[u8]) -> Vec<u8> {
-    let mut out = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
-    for (name, value) in headers {
-        out += &format!("{name}: {value}\r\n");
-    }
-    out += "\r\n";
-    [out.as_bytes(), body].concat()
-}
-
-fn length(bytes: usize) -> (&'static str, String) {
-    ("Content-Length", bytes.to_string())
-}
-
-/// The file from `start` on, as a server that knows ranges sends it.
-fn ranged(file: &[u8], start: Option<usize>) -> Vec<u8> {
-    match start {
-        None => response("200 OK", &[length(file.len()), ("ETag", "\"one\"".into())], file),
-        Some(start) if start >= file.len() => response(
-            "416 Range Not Satisfiable",
-            &[length(0), ("Content-Range", format!("bytes */{}", file.len()))],
-            b"",
-        ),
-        Some(start) => {
-            let range = format!("bytes {start}-{}/{}", file.len() - 1, file.len());
-            let headers = [length(file.len() - start), ("Content-Range", range), ("ETag", "\"one\"".into())];
-            response("206 Partial Content", &headers, &file[start..])
-        }
-    }
-}
-
-fn sample() -> Vec<u8> {
-    (0..300_000u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
-}
 
 fn client() -> Client {
     Client::new(Duration::from_secs(5))
@@ -160,7 +75,7 @@ fn a_connection_that_breaks_is_taken_up_where_it_broke() {
 }
 
 #[test]
-fn a_server_that_sends_nothing_more_is_left_with_the_part_kept() {
+fn a_server_that_hangs_up_is_left_with_the_part_kept() {
     let server = Server::start(|_, start| match start {
         None => response("200 OK", &[length(300_000)], &sample()[..50_000]),
         Some(start) => {
@@ -170,6 +85,7 @@ fn a_server_that_sends_nothing_more_is_left_with_the_part_kept() {
     });
     let dir = TempDir::new();
     let error = download(&server, &dir.join("a"), None, 1 << 30).unwrap_err();
+    assert_eq!(server.requests().len(), ATTEMPTS, "50,000 bytes are too few to begin counting again");
     assert!(error.to_string().ends_with("ended after 50000 bytes of 300000; fetch again to continue"), "{error}");
     assert_eq!(fs::metadata(dir.join("a.part")).unwrap().len(), 50_000);
     assert!(!dir.join("a").exists());
@@ -194,7 +110,7 @@ fn a_file_that_is_not_there_or_forbidden_says_so() {
     let error = download(&server, &dir.join("a"), None, 1 << 30).unwrap_err();
     assert_eq!(error.to_string(), format!("{}/file is not there (status 404)", server.base));
     let error = client().text(&format!("{}/other", server.base), None).unwrap_err().to_string();
-    assert!(error.contains("status 403") && error.contains("AKUNU_HUB_TOKEN"), "{error}");
+    assert!(error.contains("status 403") && error.contains("HF_TOKEN"), "{error}");
 }
 
 #[test]
@@ -207,7 +123,7 @@ fn a_body_without_end_is_cut_at_the_limit() {
     let length = Server::start(|_, _| response("200 OK", &[length(usize::MAX / 2)], b"x"));
     let error = download(&length, &dir.join("a"), None, 1 << 20).unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-    assert_eq!(fs::metadata(dir.join("a.part")).unwrap().len(), 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
 #[test]
@@ -251,20 +167,20 @@ fn a_model_of_the_hub_is_fetched_listed_found_and_removed() {
     let hub = Hub::new(dir.path(), &server.base);
     let missing = hub.path("org/name").unwrap_err().to_string();
     assert!(missing.contains("akunu models fetch org/name"), "{missing}");
-    let path = hub.fetch("org/name", &mut |_, _| {}).unwrap();
+    let path = hub.fetch("org/name", Sources::All, &mut |_, _| {}).unwrap().path;
     assert_eq!(fs::read(&path).unwrap(), sample());
     assert!(path.starts_with(dir.path()));
     assert_eq!(hub.path("org/name").unwrap(), path);
     let listed = hub.list().into_iter().find(|l| l.name == "org/name:x-q4_k_m.gguf").unwrap();
     assert_eq!((listed.bytes, listed.path.as_ref()), (300_000, Some(&path)));
     let before = server.requests().len();
-    assert_eq!(hub.fetch("org/name:x-q4_k_m.gguf", &mut |_, _| {}).unwrap(), path);
+    assert_eq!(hub.fetch("org/name:x-q4_k_m.gguf", Sources::All, &mut |_, _| {}).unwrap().path, path);
     assert_eq!(server.requests().len(), before, "what is there is not asked for again");
     assert_eq!(hub.remove("org/name").unwrap(), 300_000);
     assert!(!path.exists() && hub.path("org/name").is_err());
     let by_url =
         hub.fetch_url(&format!("{}/org/name/resolve/main/x-q4_k_m.gguf?x=1", server.base), None, &mut |_, _| {});
-    assert_eq!(fs::read(by_url.unwrap()).unwrap(), sample());
+    assert_eq!(fs::read(by_url.unwrap().path).unwrap(), sample());
 }
 
 #[test]
@@ -277,7 +193,7 @@ fn a_directory_of_the_hub_comes_as_a_directory() {
         ranged(path.as_bytes(), start)
     });
     let dir = TempDir::new();
-    let folder = Hub::new(dir.path(), &server.base).fetch("org/name", &mut |_, _| {}).unwrap();
+    let folder = Hub::new(dir.path(), &server.base).fetch("org/name", Sources::All, &mut |_, _| {}).unwrap().path;
     let mut names: Vec<_> = fs::read_dir(&folder).unwrap().flatten().map(|e| e.file_name()).collect();
     names.sort();
     assert_eq!(names, ["config.json", "model.safetensors"]);
@@ -288,7 +204,7 @@ fn names_that_are_not_names_are_refused_before_anything_is_asked() {
     let dir = TempDir::new();
     let hub = Hub::new(dir.path(), "http://127.0.0.1:9");
     for hostile in ["../../x", "/etc/passwd", "org/..", "org/name:../x", "org/name:/x", "..", "", "a b"] {
-        let error = hub.fetch(hostile, &mut |_, _| {}).unwrap_err();
+        let error = hub.fetch(hostile, Sources::All, &mut |_, _| {}).unwrap_err();
         assert!(matches!(error, Error::BadName { .. } | Error::UnknownName { .. }), "{hostile:?}: {error}");
         assert!(hub.remove(hostile).is_err(), "{hostile:?}");
     }
@@ -300,7 +216,10 @@ fn names_that_are_not_names_are_refused_before_anything_is_asked() {
 fn offline_says_what_was_tried() {
     let dir = TempDir::new();
     // Port 9 answers nobody.
-    let error = Hub::new(dir.path(), "http://127.0.0.1:9").fetch("org/name", &mut |_, _| {}).unwrap_err();
+    let error = Hub::new(dir.path(), "http://127.0.0.1:9").fetch("org/name", Sources::All, &mut |_, _| {}).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("http://127.0.0.1:9/api/models/org/name/revision/main cannot be reached: "), "{text}");
+    assert!(
+        text.starts_with("http://127.0.0.1:9/api/models/org/name/revision/main?blobs=true cannot be reached: "),
+        "{text}"
+    );
 }

@@ -11,8 +11,8 @@ use akunu_arch::{Outline, Role, SHAPES, Shape};
 use akunu_dtype::{DType, PlanesMut};
 use akunu_formats::gguf::{Array, Writer};
 
-use crate::convert::QUANTIZATION_VERSION;
-use crate::convert::mixture::{Mixture, ModelFacts};
+use crate::QUANTIZATION_VERSION;
+use crate::mixture::{Mixture, ModelFacts};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -117,6 +117,15 @@ pub fn write_shape(
     out.finish()?;
     progress(total, total);
     Ok(())
+}
+
+/// A known shape made small, as tests want it: its proportions stay.
+pub fn small(shape: &Shape) -> Shape {
+    let head_dim = 64;
+    let kv_heads = 2;
+    let heads = kv_heads * (shape.heads / shape.kv_heads).min(4);
+    let (dim, ffn) = (heads * head_dim, 512);
+    Shape { layers: 7, dim, ffn, heads, kv_heads, head_dim, vocab: 300, context: 256, ..*shape }
 }
 
 /// Bytes that are written at a time.

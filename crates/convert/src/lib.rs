@@ -3,9 +3,12 @@
 //! Tensors are read from the mapping, converted a slice at a time and written as they come: memory stays bounded by the
 //! slices, whatever the model's size. The file gets its name when it is whole.
 
+#![forbid(unsafe_code)]
+
 mod error;
 pub mod mixture;
 mod rows;
+pub mod synth;
 mod tokenizer;
 
 pub use error::Error;

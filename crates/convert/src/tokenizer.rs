@@ -7,11 +7,12 @@ use std::collections::HashMap;
 
 use akunu_formats::ModelFile;
 use akunu_formats::gguf::{Array, Writer};
-use akunu_text::{ChatTemplate, Encode, GPT2_PATTERN, GgufVocab, Ranked, TokenKind, Tokenizer, pre_tokenizer_name};
+use akunu_text::{
+    ChatTemplate, Encode, GPT2_PATTERN, GgufVocab, Ranked, SpeechMarks, TokenKind, Tokenizer, pre_tokenizer_name,
+};
 use serde_json::Value;
 
-use super::error::Error;
-use crate::speech;
+use crate::Error;
 
 /// A vocabulary as GGUF says it.
 #[derive(Default)]
@@ -89,18 +90,18 @@ pub fn read(file: &ModelFile, vocab: usize, framed: bool) -> Result<Option<Vocab
 pub fn of_speech(file: &ModelFile, vocab: usize) -> Result<Vocabulary, Error> {
     let not_supported = |what: &str| Error::NotSupported { path: file.path().into(), what: what.into() };
     let ranked = Ranked::new(file.tokens())?;
-    let names = speech::Vocabulary::new(file, None, vocab).map_err(|e| not_supported(&e.to_string()))?;
+    let marks = SpeechMarks::of_size(vocab).ok_or_else(|| not_supported(&format!("a vocabulary of {vocab} tokens")))?;
     let (mut tokens, merges) = ranked.as_byte_pairs();
-    tokens.truncate(names.end as usize);
+    tokens.truncate(marks.end as usize);
     let mut types: Vec<i32> = tokens.iter().map(|t| if t.is_empty() { 5 } else { 1 }).collect();
     for (id, token) in tokens.iter_mut().enumerate().filter(|(_, t)| t.is_empty()) {
         *token = format!("[PAD{id}]");
     }
     for id in tokens.len()..vocab {
-        tokens.push(names.mark(id as u32).unwrap_or_else(|| format!("[PAD{id}]")));
+        tokens.push(marks.mark(id as u32).unwrap_or_else(|| format!("[PAD{id}]")));
         types.push(3);
     }
-    let end = Some(names.end);
+    let end = Some(marks.end);
     let vocabulary =
         Vocabulary { model: "gpt2", pre: "gpt-2", tokens, types, merges, bos: end, eos: end, ..Vocabulary::default() };
     if Tokenizer::from_gguf(vocabulary.as_gguf())?.encode(PROBE, Encode::default()) != ranked.encode(PROBE) {

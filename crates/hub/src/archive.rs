@@ -9,7 +9,7 @@ use std::path::Path;
 
 use flate2::read::{DeflateDecoder, GzDecoder};
 
-use super::error::Error;
+use crate::error::Error;
 
 /// Copies the one member whose name ends in `member` to `out`; gives its length.
 pub fn extract(path: &Path, member: &str, limit: u64, out: &mut dyn Write) -> Result<u64, Error> {

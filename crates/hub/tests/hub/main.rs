@@ -1,0 +1,6 @@
+//! Fetching models from servers of our own, over real sockets.
+
+mod download;
+mod hostile;
+mod server;
+mod sources;

@@ -1,0 +1,175 @@
+//! Which tokens may come next. Matching is `llguidance`'s; here it learns our vocabularies.
+
+use super::{Grammar, gbnf};
+use crate::{Encode, Error, Tokenizer};
+use llguidance::api::TopLevelGrammar;
+use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
+use llguidance::{Matcher as Inner, ParserFactory};
+use std::sync::Arc;
+
+/// Tokens longer than this are never part of a constrained text: the trie's nodes count their depth in 10 bits.
+const LONGEST_TOKEN: usize = 512;
+/// The trie counts nodes in 22 bits.
+const MOST_BYTES: usize = 4_000_000;
+
+/// Compiles grammars for one vocabulary.
+pub struct Grammars {
+    factory: ParserFactory,
+}
+
+struct Vocabulary {
+    trie: TokTrie,
+    tokenizer: Tokenizer,
+}
+
+impl TokenizerEnv for Vocabulary {
+    fn tok_trie(&self) -> &TokTrie {
+        &self.trie
+    }
+
+    fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<u32> {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            let ids = self.tokenizer.encode(text, Encode { add_special: false, parse_special: false });
+            // Some vocabularies put a space before a text: then what came out is not what went in.
+            if ids.iter().flat_map(|id| self.tokenizer.token_bytes(*id)).eq(bytes) {
+                return ids;
+            }
+        }
+        self.trie.greedy_tokenize(bytes)
+    }
+}
+
+impl Grammars {
+    /// For the tokens of a model whose logits have `vocab` values.
+    pub fn new(tokenizer: &Tokenizer, vocab: usize) -> Result<Self, Error> {
+        let ends: Vec<u32> =
+            tokenizer.end_of_generation().iter().copied().filter(|id| (*id as usize) < vocab).collect();
+        let bytes: usize = (0..vocab as u32).map(|id| tokenizer.token_bytes(id).len()).sum();
+        if bytes > MOST_BYTES {
+            let reason = format!("the vocabulary has {bytes} bytes, and at most {MOST_BYTES} can be constrained");
+            return Err(Error::Grammar(reason));
+        }
+        let mut words: Vec<Vec<u8>> = (0..vocab as u32)
+            .map(|id| {
+                let bytes = tokenizer.token_bytes(id);
+                match tokenizer.is_special(id) {
+                    // Never a part of text, only by name.
+                    true => {
+                        [&[TokTrie::SPECIAL_TOKEN_MARKER], tokenizer.token_text(id).unwrap_or("").as_bytes()].concat()
+                    }
+                    false if bytes.len() > LONGEST_TOKEN => Vec::new(),
+                    false => bytes.to_vec(),
+                }
+            })
+            .collect();
+        // A vocabulary without an end gets one that no model chooses.
+        if ends.is_empty() {
+            words.push(b"\xff<end>".to_vec());
+        }
+        let info = TokRxInfo::new(words.len() as u32, ends.first().copied().unwrap_or(words.len() as u32 - 1));
+        let mut trie = TokTrie::from(&info, &words);
+        if !ends.is_empty() {
+            trie = trie.with_eos_tokens(&ends);
+        }
+        let env: TokEnv = Arc::new(Vocabulary { trie, tokenizer: tokenizer.clone() });
+        let caps = InferenceCapabilities { ff_tokens: true, ..Default::default() };
+        let slices = llguidance::earley::SlicedBiasComputer::general_slices();
+        let mut factory =
+            ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Grammar(sentence(&e.to_string())))?;
+        factory.quiet();
+        factory.limits_mut().verbose_errors = false;
+        Ok(Self { factory })
+    }
+
+    pub fn compile(&self, grammar: &Grammar) -> Result<Matcher, Error> {
+        let grammar = match grammar {
+            Grammar::Json => json(serde_json::json!({ "type": "object" })),
+            Grammar::JsonSchema(text) => {
+                json(serde_json::from_str(text).map_err(|e| Error::Grammar(format!("it is not JSON: {e}")))?)
+            }
+            Grammar::Regex(text) => TopLevelGrammar::from_regex(text),
+            Grammar::Lark(text) => TopLevelGrammar::from_lark(text.clone()),
+            Grammar::Gbnf(text) => TopLevelGrammar::from_lark(gbnf::to_lark(text).map_err(Error::Grammar)?),
+        };
+        let inner = Inner::new(self.factory.create_parser(grammar));
+        match inner.get_error() {
+            Some(error) => Err(Error::Grammar(sentence(&error))),
+            None => Ok(Matcher { inner, mask: None }),
+        }
+    }
+}
+
+/// White space between the parts of JSON: a space, or a line with its indentation; not without end, for models that stray.
+const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,16}";
+/// Where a schema says how it is to be written.
+const STYLE: &str = "x-guidance";
+
+fn json(mut schema: serde_json::Value) -> TopLevelGrammar {
+    if let Some(object) = schema.as_object_mut().filter(|o| !o.contains_key(STYLE)) {
+        object.insert(STYLE.to_owned(), serde_json::json!({ "whitespace_pattern": WHITE_SPACE }));
+    }
+    TopLevelGrammar::from_json_schema(schema)
+}
+
+/// The first line of an error, and the reason where a drawing of the place comes between.
+fn sentence(text: &str) -> String {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or("is not valid");
+    match lines.find_map(|line| line.strip_prefix("error: ")) {
+        Some(reason) => format!("{first} {reason}"),
+        None => first.to_owned(),
+    }
+}
+
+/// A text on its way through a grammar.
+pub struct Matcher {
+    inner: Inner,
+    mask: Option<SimpleVob>,
+}
+
+impl Matcher {
+    /// A bit for every token that may come next. Where the grammar is complete, only the end may.
+    pub fn allowed(&mut self) -> Result<&[u32], Error> {
+        if self.mask.is_none() {
+            let mask = self.inner.compute_mask_or_eos().map_err(|e| Error::Grammar(sentence(&e.to_string())))?;
+            self.mask = Some(mask);
+        }
+        Ok(self.mask.as_ref().map(SimpleVob::as_slice).unwrap_or_default())
+    }
+
+    /// Whether a token may come next: [`Self::allowed`] has its bit, without computing all the others.
+    pub fn allows(&mut self, token: u32) -> bool {
+        if let Some(mask) = &self.mask {
+            return mask.as_slice().get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1);
+        }
+        match self.inner.compute_ff_tokens().first() {
+            Some(&forced) => token == forced,
+            None => self.inner.validate_tokens(&[token]).is_ok_and(|valid| valid == 1),
+        }
+    }
+
+    /// Goes on with a token that was allowed.
+    pub fn accept(&mut self, token: u32) -> Result<(), Error> {
+        self.mask = None;
+        self.inner.consume_token(token).map_err(|e| Error::Grammar(sentence(&e.to_string())))
+    }
+
+    /// Tokens that must come now: there is no other way. They are accepted.
+    pub fn forced(&mut self) -> Vec<u32> {
+        let tokens = self.inner.consume_ff_tokens();
+        if !tokens.is_empty() {
+            self.mask = None;
+        }
+        tokens
+    }
+
+    /// Whether nothing more can come.
+    pub fn is_finished(&self) -> bool {
+        self.inner.is_stopped()
+    }
+
+    /// Whether the text could end here.
+    pub fn may_end(&mut self) -> bool {
+        self.inner.is_accepting().unwrap_or(false)
+    }
+}
