@@ -19,27 +19,22 @@ pub mod simd;
 pub mod strip;
 pub mod table;
 
-/// The body for every block of those that lie together, with its number as a constant.
+/// The body for every block of those that lie together, `2 * pair + ODD`, with the last bit of its number as a constant: two
+/// blocks share their bytes.
 #[cfg(target_arch = "x86_64")]
 macro_rules! each_block {
-    ($format:ty, |$b:ident| $body:expr) => {{
-        macro_rules! at {
-            ($n:literal) => {{
-                const $b: usize = $n;
+    ($format:ty, |$odd:ident, $pair:ident| $body:expr) => {
+        for $pair in 0..<$format>::BLOCKS.div_ceil(2) {
+            {
+                const $odd: usize = 0;
                 $body
-            }};
+            }
+            if <$format>::BLOCKS == 8 {
+                const $odd: usize = 1;
+                $body
+            }
         }
-        at!(0);
-        if <$format>::BLOCKS == 8 {
-            at!(1);
-            at!(2);
-            at!(3);
-            at!(4);
-            at!(5);
-            at!(6);
-            at!(7);
-        }
-    }};
+    };
 }
 #[cfg(target_arch = "x86_64")]
 use each_block;

@@ -1,7 +1,7 @@
 //! Weights to bf16 tiles, the right side of a product: 32 rows, up to [`SPAN`] values of each. What lies row by row is
 //! written as left tiles first, then turned; packed weights lie as right tiles do.
 
-use crate::avx512::{BLOCKS, Block, PAIR, Packed, Weights, low_bits};
+use crate::avx512::{BLOCKS, Block, Form, PAIR, Packed, Step, Weights, by_form, low_bits};
 use crate::dots::{Dots, ROWS, RowPtrs};
 use crate::each_block;
 use crate::simd::bf16::{round, round_pairs};
@@ -67,13 +67,14 @@ pub unsafe fn packed<P: Packed>(s: &Strip<'_>) {
             unsafe {
                 let p = s.of.w.add(lie);
                 let head = P::head(p);
-                each_block!(P, |B| {
+                each_block!(P, |ODD, pair| {
+                    let b = 2 * pair + ODD;
                     // The same blocks of the next strip.
                     let bytes = SIDE * P::BYTES / P::BLOCKS;
                     for line in (0..bytes).step_by(64) {
-                        prefetch_far(p.wrapping_add(STRIP * s.of.w_stride + B * bytes + line));
+                        prefetch_far(p.wrapping_add(STRIP * s.of.w_stride + b * bytes + line));
                     }
-                    tile::<P>(&P::block::<B>(p, &head), s.at(n, at + B));
+                    tile::<P>(&P::block::<ODD>(p, &head, pair), s.at(n, at + b));
                 });
             }
         }
@@ -126,6 +127,16 @@ unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
 pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
     let Some(w) = W::of(s.of) else { return };
+    // SAFETY: the same contract.
+    unsafe { by_form(&w, |form| by_rows(form, s)) }
+}
+
+/// # Safety
+/// As [`quantized`].
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
+unsafe fn by_rows(form: &Form<'_>, s: &Strip<'_>) {
+    let mut room = std::mem::MaybeUninit::<[Step; 2]>::uninit();
+    let steps = room.as_mut_ptr().cast::<Step>();
     let blocks = s.len / STEP;
     for n in (0..s.of.cols.min(STRIP)).step_by(ROWS) {
         // SAFETY: rows of the strip.
@@ -135,14 +146,10 @@ pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
             let k = s.k + pair * STEP;
             // SAFETY: existing blocks of the rows; `k` is a multiple of `PAIR`, as `SPAN` is.
             unsafe {
-                let head = w.head(&rows, k, exist.min(2 * BLOCKS));
+                (form.unpack)(&rows, k, exist.min(2 * BLOCKS), steps);
                 for half in 0..2.min(exist.div_ceil(BLOCKS)) {
                     let have = (exist - half * BLOCKS).min(BLOCKS);
-                    if have == BLOCKS {
-                        step::<W>(s, &w.step(&rows, k, half, BLOCKS, &head), n, pair + half * BLOCKS, BLOCKS);
-                    } else {
-                        step::<W>(s, &w.step(&rows, k, half, have, &head), n, pair + half * BLOCKS, have);
-                    }
+                    step(form, s, &*steps.add(half), n, pair + half * BLOCKS, have);
                 }
             }
         }
@@ -154,7 +161,7 @@ pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
 /// Four rows of up to four blocks.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
-unsafe fn step<W: Weights>(s: &Strip<'_>, step: &crate::avx512::Step, n: usize, at: usize, blocks: usize) {
+unsafe fn step(form: &Form<'_>, s: &Strip<'_>, step: &Step, n: usize, at: usize, blocks: usize) {
     /// What is read back in pieces.
     #[repr(C, align(64))]
     struct Pieces {
@@ -164,12 +171,12 @@ unsafe fn step<W: Weights>(s: &Strip<'_>, step: &crate::avx512::Step, n: usize, 
     }
     let mut pieces = std::mem::MaybeUninit::<Pieces>::uninit();
     let p = pieces.as_mut_ptr();
-    let halves = if W::WIDE { 1 } else { 2 };
+    let halves = if form.wide { 1 } else { 2 };
     // SAFETY: stores fill the parts of `Pieces` that are read; the blocks exist in the strip.
     unsafe {
         for h in 0..halves {
-            let bias = _mm512_set1_ps(f32::from(W::BIAS));
-            let offset = if W::OFFSETS { step.offset[h] } else { _mm512_setzero_ps() };
+            let bias = _mm512_set1_ps(f32::from(form.bias));
+            let offset = if form.offsets { step.offset[h] } else { _mm512_setzero_ps() };
             _mm512_store_ps((&raw mut (*p).scale[h]).cast(), step.scale[h]);
             _mm512_store_ps((&raw mut (*p).offset[h]).cast(), _mm512_fnmadd_ps(step.scale[h], bias, offset));
         }

@@ -154,7 +154,7 @@ pub fn table() -> &'static [KernelRow] {
             &[convert::CONVERT],
             &[activation::GATED],
             &[common::ADD, common::GATHER_ROWS, common::MEAN_ROWS],
-            &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY, kv_cache::HEAD],
+            &[kv_cache::HEADS, kv_cache::HEAD],
             &[attention::F32, attention::F16_32, attention::F16_64, attention::F16_128, attention::F16],
             &[attention::Q8_0, attention::ANY],
             #[cfg(target_arch = "x86_64")]

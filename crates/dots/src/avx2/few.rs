@@ -1,9 +1,10 @@
-//! Few activation rows: the weights are read once, unpacked in registers, and never stored.
+//! Few activation rows: weights are read once, unpacked by 256 values of four rows, and multiplied with every row.
 
-use super::{BLOCKS, FEW, Kind, STEP, STEPS, Step, UNIT, Weights, add_lanes, add_transposed, broadcast, dot};
+use super::{BLOCKS, FEW, Form, Kind, STEP, STEPS, Step, UNIT, Weights, add_lanes, add_transposed, broadcast, dot};
 use crate::dots::{AHEAD, Dots, ROWS, RowPtrs, q8_row};
 use crate::simd;
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 /// 64 activations and what belongs to them.
 struct Acts {
@@ -15,98 +16,112 @@ struct Acts {
     sums: [__m256; 2],
 }
 
+/// One row and weights that stay in registers.
+///
 /// # Safety
 /// As `Dots` promises, with `d.rows == 1`; the machine has AVX-VNNI if `VNNI`.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub unsafe fn one<W: Weights, const VNNI: bool>(w: &W, d: &Dots) {
-    // SAFETY: the same contract.
-    unsafe { walk::<W, VNNI, 1>(w, d, 1) }
-}
-
-/// # Safety
-/// As `Dots` promises, with `d.rows <= FEW`; the machine has AVX-VNNI if `VNNI`.
-#[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn few<W: Weights, const VNNI: bool>(w: &W, d: &Dots) {
-    // SAFETY: the same contract.
-    unsafe { walk::<W, VNNI, FEW>(w, d, d.rows) }
-}
-
-/// `rows` is at most `R`.
-///
-/// # Safety
-/// The caller has the AVX2 level, and AVX-VNNI if `VNNI`; as `Dots` promises.
-#[inline(always)]
-unsafe fn walk<W: Weights, const VNNI: bool, const R: usize>(w: &W, d: &Dots, rows: usize) {
     let apart = d.apart(ROWS);
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
         for n in 0..apart {
             let p = RowPtrs::new(d, n, apart);
             // Chains 0 and 1, chains 2 and 3.
-            let mut sums = [[_mm256_setzero_ps(); 2]; R];
-            let sums = &mut sums[..rows];
-            let whole = d.k / UNIT * UNIT;
-            for k in (0..whole).step_by(UNIT) {
-                let head = w.head(&p, k, STEPS * BLOCKS);
-                prefetch::<W>(&p, k / UNIT, AHEAD);
-                add::<W, VNNI>(d, sums, &w.step(&p, k, 0, BLOCKS, &head), k, 0, BLOCKS);
-                add::<W, VNNI>(d, sums, &w.step(&p, k, 1, BLOCKS, &head), k, 1, BLOCKS);
-                add::<W, VNNI>(d, sums, &w.step(&p, k, 2, BLOCKS, &head), k, 2, BLOCKS);
-                add::<W, VNNI>(d, sums, &w.step(&p, k, 3, BLOCKS, &head), k, 3, BLOCKS);
-            }
-            if W::VALUES < UNIT {
-                let rest = (d.k - whole) / 32;
-                for i in 0..rest.div_ceil(BLOCKS) {
-                    let head = w.head(&p, whole, rest);
-                    let blocks = (rest - i * BLOCKS).min(BLOCKS);
-                    add::<W, VNNI>(d, sums, &w.step(&p, whole, i, blocks, &head), whole, i, blocks);
+            let mut sum = [_mm256_setzero_ps(); 2];
+            for k in (0..d.k).step_by(UNIT) {
+                let blocks = ((d.k - k) / 32).min(STEPS * BLOCKS);
+                let head = w.head(&p, k, blocks);
+                prefetch(&p, k / UNIT, W::UNIT_BYTES);
+                for i in 0..blocks / BLOCKS {
+                    let (step, a) = (w.step(&p, k, i, BLOCKS, &head), acts(d, 0, k + i * STEP, BLOCKS));
+                    sum[i % 2] = products::<W, VNNI>(sum[i % 2], &step, &a);
+                }
+                if W::VALUES < UNIT && !blocks.is_multiple_of(BLOCKS) {
+                    let i = blocks / BLOCKS;
+                    let (step, a) = (w.step(&p, k, i, 1, &head), acts(d, 0, k + i * STEP, 1));
+                    sum[i % 2] = products::<W, VNNI>(sum[i % 2], &step, &a);
                 }
             }
-            for (m, &sum) in sums.iter().enumerate() {
+            d.put(0, (n, apart), chains(sum));
+        }
+    }
+}
+
+/// A sum with the products of a step.
+#[inline(always)]
+unsafe fn products<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
+    // SAFETY: the caller has the level.
+    unsafe {
+        match (W::KIND == Kind::Signed, W::WIDE) {
+            (true, true) => wide::<true, VNNI>(sum, w, a, W::OFFSETS, 0),
+            (true, false) => narrow::<true, VNNI>(sum, w, a, W::OFFSETS, 0),
+            (false, true) => wide::<false, VNNI>(sum, w, a, W::OFFSETS, W::KIND.bias()),
+            (false, false) => narrow::<false, VNNI>(sum, w, a, W::OFFSETS, W::KIND.bias()),
+        }
+    }
+}
+
+/// Up to [`FEW`] rows, and weights that are unpacked by units.
+///
+/// # Safety
+/// As `Dots` promises, with `d.rows <= FEW`; the machine has AVX-VNNI if `VNNI`.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub unsafe fn few<const VNNI: bool>(form: &Form<'_>, d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe {
+        match (form.kind == Kind::Signed, form.wide) {
+            (true, true) => walk::<true, true, VNNI>(form, d),
+            (true, false) => walk::<true, false, VNNI>(form, d),
+            (false, true) => walk::<false, true, VNNI>(form, d),
+            (false, false) => walk::<false, false, VNNI>(form, d),
+        }
+    }
+}
+
+/// # Safety
+/// As [`few`].
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn walk<const SIGNED: bool, const WIDE: bool, const VNNI: bool>(form: &Form<'_>, d: &Dots) {
+    let apart = d.apart(ROWS);
+    let mut room = MaybeUninit::<[Step; STEPS]>::uninit();
+    let steps = room.as_mut_ptr().cast::<Step>();
+    let bias = form.kind.bias();
+    // SAFETY: steps stay within the rows, results within the tile; as many steps are read as were unpacked.
+    unsafe {
+        for n in 0..apart {
+            let p = RowPtrs::new(d, n, apart);
+            // Chains 0 and 1, chains 2 and 3.
+            let mut sums = [[_mm256_setzero_ps(); 2]; FEW];
+            for k in (0..d.k).step_by(UNIT) {
+                let blocks = ((d.k - k) / 32).min(STEPS * BLOCKS);
+                prefetch(&p, k / UNIT, form.unit_bytes);
+                (form.unpack)(&p, k, blocks, steps);
+                for (m, sum) in sums[..d.rows].iter_mut().enumerate() {
+                    for i in 0..blocks.div_ceil(BLOCKS) {
+                        let (step, sum) = (&*steps.add(i), &mut sum[i % 2]);
+                        let a = acts(d, m, k + i * STEP, (blocks - i * BLOCKS).min(BLOCKS));
+                        *sum = match WIDE {
+                            true => wide::<SIGNED, VNNI>(*sum, step, &a, form.offsets, bias),
+                            false => narrow::<SIGNED, VNNI>(*sum, step, &a, form.offsets, bias),
+                        };
+                    }
+                }
+            }
+            for (m, &sum) in sums[..d.rows].iter().enumerate() {
                 d.put(m, (n, apart), chains(sum));
             }
         }
     }
 }
 
-/// Asks for the lines of a unit of each row, `ahead` bytes on.
+/// Asks for the lines of a unit of each row, some ahead.
 #[inline(always)]
-fn prefetch<W: Weights>(rows: &RowPtrs, unit: usize, ahead: usize) {
+fn prefetch(rows: &RowPtrs, unit: usize, unit_bytes: usize) {
     for p in rows.data {
-        for line in 0..W::UNIT_BYTES.div_ceil(64) {
-            simd::prefetch(p.wrapping_add(unit * W::UNIT_BYTES + ahead + 64 * line));
+        for line in 0..unit_bytes.div_ceil(64) {
+            simd::prefetch(p.wrapping_add(unit * unit_bytes + AHEAD + 64 * line));
         }
-    }
-}
-
-/// Adds the products of step `i` of the unit at `k` to the sums of every activation row.
-///
-/// # Safety
-/// The caller has the AVX2 level, and AVX-VNNI if `VNNI`; the step's `blocks` blocks lie within the activation rows.
-#[inline(always)]
-unsafe fn add<W: Weights, const VNNI: bool>(
-    d: &Dots,
-    sums: &mut [[__m256; 2]],
-    w: &Step,
-    k: usize,
-    i: usize,
-    blocks: usize,
-) {
-    for (m, sum) in sums.iter_mut().enumerate() {
-        let sum = &mut sum[i % 2];
-        // SAFETY: the same contract.
-        unsafe {
-            let a = acts(d, m, k + i * STEP, blocks);
-            *sum = if W::WIDE { wide::<W, VNNI>(*sum, w, &a) } else { narrow::<W, VNNI>(*sum, w, &a) };
-        }
-    }
-}
-
-/// What the integers are larger by when they are multiplied.
-const fn bias<W: Weights, const VNNI: bool>() -> u8 {
-    match W::KIND {
-        Kind::Signed if VNNI => 128,
-        kind => kind.bias(),
     }
 }
 
@@ -116,12 +131,12 @@ const fn bias<W: Weights, const VNNI: bool>() -> u8 {
 /// The machine has AVX-VNNI if `VNNI`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn fours<W: Weights, const VNNI: bool>(w: __m256i, a: __m256i) -> __m256i {
-    let pairs = match W::KIND {
+unsafe fn fours<const SIGNED: bool, const VNNI: bool>(w: __m256i, a: __m256i) -> __m256i {
+    let pairs = match SIGNED {
         // SAFETY: the caller's promise.
-        _ if VNNI => return unsafe { dot(_mm256_setzero_si256(), unsigned::<W>(w), a) },
-        Kind::Signed => _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)),
-        Kind::Unsigned | Kind::Biased(_) => _mm256_maddubs_epi16(w, a),
+        _ if VNNI => return unsafe { dot(_mm256_setzero_si256(), unsigned::<SIGNED>(w), a) },
+        true => _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)),
+        false => _mm256_maddubs_epi16(w, a),
     };
     _mm256_madd_epi16(pairs, _mm256_set1_epi16(1))
 }
@@ -132,14 +147,14 @@ unsafe fn fours<W: Weights, const VNNI: bool>(w: __m256i, a: __m256i) -> __m256i
 /// The machine has AVX-VNNI if `VNNI`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn eights<W: Weights, const VNNI: bool>(w: (__m256i, __m256i), a: &Acts) -> __m256i {
+unsafe fn eights<const SIGNED: bool, const VNNI: bool>(w: (__m256i, __m256i), a: &Acts) -> __m256i {
     // SAFETY: the caller's promise.
     unsafe {
         if VNNI {
-            return dot(fours::<W, VNNI>(w.0, a.lo), unsigned::<W>(w.1), a.hi);
+            return dot(fours::<SIGNED, VNNI>(w.0, a.lo), unsigned::<SIGNED>(w.1), a.hi);
         }
-        if W::KIND == Kind::Signed {
-            return _mm256_add_epi32(fours::<W, VNNI>(w.0, a.lo), fours::<W, VNNI>(w.1, a.hi));
+        if SIGNED {
+            return _mm256_add_epi32(fours::<SIGNED, VNNI>(w.0, a.lo), fours::<SIGNED, VNNI>(w.1, a.hi));
         }
     }
     // Twice two products of 63 and 127 fit in 16 bits.
@@ -150,8 +165,8 @@ unsafe fn eights<W: Weights, const VNNI: bool>(w: (__m256i, __m256i), a: &Acts) 
 /// Integers of a step from 0: 128 is added to signed ones.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn unsigned<W: Weights>(w: __m256i) -> __m256i {
-    if W::KIND == Kind::Signed { _mm256_xor_si256(w, _mm256_set1_epi8(-128)) } else { w }
+fn unsigned<const SIGNED: bool>(w: __m256i) -> __m256i {
+    if SIGNED { _mm256_xor_si256(w, _mm256_set1_epi8(-128)) } else { w }
 }
 
 /// The sum of `bias` times the activations of each half of the registers, in its four lanes: what the bias adds is the same for
@@ -172,22 +187,28 @@ unsafe fn biases<const VNNI: bool, const N: usize>(bias: u8, a: [__m256i; N]) ->
     add_lanes(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
 }
 
-/// One scale per block.
+/// One scale per block; `bias` is what unsigned integers are larger by than the format's.
 ///
 /// # Safety
 /// The machine has AVX-VNNI if `VNNI`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn wide<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
+unsafe fn wide<const SIGNED: bool, const VNNI: bool>(
+    sum: __m256,
+    w: &Step,
+    a: &Acts,
+    offsets: bool,
+    bias: u8,
+) -> __m256 {
     // SAFETY: the caller's promise.
-    let mut v = add_transposed(w.q.map(|q| unsafe { eights::<W, VNNI>(q, a) }));
-    let bias = const { bias::<W, VNNI>() };
+    let mut v = add_transposed(w.q.map(|q| unsafe { eights::<SIGNED, VNNI>(q, a) }));
+    let bias = if SIGNED && VNNI { 128 } else { bias };
     if bias != 0 {
         // SAFETY: the caller's promise.
         v = _mm256_sub_epi32(v, unsafe { biases::<VNNI, 2>(bias, [a.lo, a.hi]) });
     }
     let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(v), _mm256_mul_ps(w.scale[0], a.scale), sum);
-    if !W::OFFSETS {
+    if !offsets {
         return sum;
     }
     _mm256_fmadd_ps(w.offset[0], _mm256_add_ps(a.sums[0], a.sums[1]), sum)
@@ -199,12 +220,18 @@ unsafe fn wide<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts) ->
 /// The machine has AVX-VNNI if `VNNI`.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn narrow<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts) -> __m256 {
+unsafe fn narrow<const SIGNED: bool, const VNNI: bool>(
+    sum: __m256,
+    w: &Step,
+    a: &Acts,
+    offsets: bool,
+    bias: u8,
+) -> __m256 {
     // SAFETY: the caller's promise.
-    let mut lo = add_transposed(w.q.map(|q| unsafe { fours::<W, VNNI>(q.0, a.lo) }));
+    let mut lo = add_transposed(w.q.map(|q| unsafe { fours::<SIGNED, VNNI>(q.0, a.lo) }));
     // SAFETY: the caller's promise.
-    let mut hi = add_transposed(w.q.map(|q| unsafe { fours::<W, VNNI>(q.1, a.hi) }));
-    let bias = const { bias::<W, VNNI>() };
+    let mut hi = add_transposed(w.q.map(|q| unsafe { fours::<SIGNED, VNNI>(q.1, a.hi) }));
+    let bias = if SIGNED && VNNI { 128 } else { bias };
     if bias != 0 {
         // SAFETY: the caller's promise.
         let more = unsafe { [a.lo, a.hi].map(|a| biases::<VNNI, 1>(bias, [a])) };
@@ -213,7 +240,7 @@ unsafe fn narrow<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts) 
     }
     let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(lo), _mm256_mul_ps(w.scale[0], a.scale), sum);
     let sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(hi), _mm256_mul_ps(w.scale[1], a.scale), sum);
-    if !W::OFFSETS {
+    if !offsets {
         return sum;
     }
     let sum = _mm256_fmadd_ps(w.offset[0], a.sums[0], sum);

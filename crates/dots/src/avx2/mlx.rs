@@ -100,6 +100,7 @@ macro_rules! mlx {
             const KIND: Kind = $kind;
             const RUN: usize = $run;
             const UNIT_BYTES: usize = 32 * $bits;
+            const FUSED: bool = matches!($bits, 4 | 8);
             type Head = Affine;
 
             fn of(d: &Dots) -> Option<Self> {

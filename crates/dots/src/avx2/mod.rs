@@ -87,6 +87,8 @@ pub trait Weights {
     const RUN: usize;
     /// Data bytes of 256 values.
     const UNIT_BYTES: usize;
+    /// Whether products with one activation row have a kernel of the format's own, which keeps weights in registers.
+    const FUSED: bool = false;
     /// What is prepared for a unit.
     type Head: Copy;
 
@@ -135,13 +137,54 @@ pub unsafe fn q8_vnni<W: Weights>(d: &Dots) {
 #[inline(always)]
 unsafe fn all_rows<W: Weights, const VNNI: bool>(d: &Dots) {
     let Some(w) = W::of(d) else { return };
+    if W::FUSED && d.rows == 1 {
+        // SAFETY: the same contract.
+        return unsafe { few::one::<W, VNNI>(&w, d) };
+    }
+    // SAFETY: the same contract; who calls it names blocks of the rows, and has room for their steps.
+    let unpack = |rows: &RowPtrs, k: usize, blocks: usize, to: *mut Step| unsafe { unit(&w, rows, k, blocks, to) };
+    let form = Form {
+        unpack: &unpack,
+        unit_bytes: W::UNIT_BYTES,
+        kind: W::KIND,
+        run: W::RUN,
+        wide: W::WIDE,
+        offsets: W::OFFSETS,
+    };
     // SAFETY: the same contract.
     unsafe {
         match d.rows {
             0 => {}
-            1 => few::one::<W, VNNI>(&w, d),
-            2..=FEW => few::few::<W, VNNI>(&w, d),
-            _ => panel::panel::<W, VNNI>(&w, d),
+            1..=FEW => few::few::<VNNI>(&form, d),
+            _ => panel::panel::<VNNI>(&form, d),
+        }
+    }
+}
+
+/// What is left of a format once it is unpacked: all but one of the kernels know no more.
+struct Form<'a> {
+    /// Unpacks the unit at a value of four weight rows, of which so many blocks exist, to as many steps.
+    unpack: &'a dyn Fn(&RowPtrs, usize, usize, *mut Step),
+    unit_bytes: usize,
+    kind: Kind,
+    run: usize,
+    wide: bool,
+    offsets: bool,
+}
+
+/// Unpacks a unit: the one function that is compiled for every format.
+///
+/// # Safety
+/// As [`Weights::head`]; there is room for the steps.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn unit<W: Weights>(w: &W, rows: &RowPtrs, k: usize, blocks: usize, to: *mut Step) {
+    // SAFETY: the same contract.
+    unsafe {
+        let head = w.head(rows, k, blocks);
+        for i in 0..blocks.div_ceil(BLOCKS) {
+            let exist = if W::VALUES == UNIT { BLOCKS } else { (blocks - i * BLOCKS).min(BLOCKS) };
+            *to.add(i) = w.step(rows, k, i, exist, &head);
         }
     }
 }

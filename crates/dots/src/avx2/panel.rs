@@ -9,7 +9,7 @@
 //! them both sides become 16 bits, for `vpmaddwd`. `vpdpbusd` takes all weights as biased ones.
 //! Each chain of a row has its own running sum, kept in memory between panels.
 
-use super::{BLOCKS, Kind, STEPS, UNIT, Weights, dot, transposed};
+use super::{BLOCKS, Form, Kind, STEPS, Step, dot, transposed};
 use crate::dots::{Dots, ROWS, RowPtrs, q8_row};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -67,18 +67,18 @@ const fn line(way: u8, n: usize, b: usize, q: usize) -> usize {
 /// # Safety
 /// As `Dots` promises; the machine has AVX-VNNI if asked for.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn panel<W: Weights, const HAS_VNNI: bool>(w: &W, d: &Dots) {
+pub unsafe fn panel<const HAS_VNNI: bool>(form: &Form<'_>, d: &Dots) {
     // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
     let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
         let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1), 1);
-        match W::KIND {
-            Kind::Biased(_) => unpack::<W, BIASED>(w, &rows, s, n, k, blocks),
-            _ if HAS_VNNI => unpack::<W, BIASED>(w, &rows, s, n, k, blocks),
-            Kind::Unsigned => unpack::<W, UNSIGNED>(w, &rows, s, n, k, blocks),
-            Kind::Signed => unpack::<W, WORDS>(w, &rows, s, n, k, blocks),
+        match form.kind {
+            Kind::Biased(_) => unpack::<BIASED>(form, &rows, s, n, k, blocks),
+            _ if HAS_VNNI => unpack::<BIASED>(form, &rows, s, n, k, blocks),
+            Kind::Unsigned => unpack::<UNSIGNED>(form, &rows, s, n, k, blocks),
+            Kind::Signed => unpack::<WORDS>(form, &rows, s, n, k, blocks),
         }
     };
-    let tiles = match (W::KIND, W::RUN, W::WIDE, W::OFFSETS) {
+    let tiles = match (form.kind, form.run, form.wide, form.offsets) {
         (.., true, true) if HAS_VNNI => tiles::<VNNI, 8, true, true>,
         (.., true, false) if HAS_VNNI => tiles::<VNNI, 8, true, false>,
         (.., false, true) if HAS_VNNI => tiles::<VNNI, 4, false, true>,
@@ -140,32 +140,29 @@ unsafe fn tiles<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFSETS
 
 /// Unpacks `blocks` blocks from value `k` of four weight rows to rows `n..n + 4` of the panel.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn unpack<W: Weights, const WAY: u8>(
-    w: &W,
+unsafe fn unpack<const WAY: u8>(
+    form: &Form<'_>,
     weights: &RowPtrs,
     s: *mut Scratch,
     n: usize,
     k: usize,
     blocks: usize,
 ) {
+    let mut room = MaybeUninit::<[Step; STEPS]>::uninit();
+    let steps = room.as_mut_ptr().cast::<Step>();
     // SAFETY: steps of existing blocks; a step writes the two blocks that begin at its first.
     unsafe {
         for unit in (0..blocks).step_by(STEPS * BLOCKS) {
             let exist = blocks - unit;
-            let head = w.head(weights, k + unit * 32, exist.min(STEPS * BLOCKS));
+            (form.unpack)(weights, k + unit * 32, exist.min(STEPS * BLOCKS), steps);
             for i in 0..STEPS.min(exist.div_ceil(BLOCKS)) {
-                // The count is a constant where it can be.
-                let step = if W::VALUES == UNIT || exist - i * BLOCKS >= BLOCKS {
-                    w.step(weights, k + unit * 32, i, BLOCKS, &head)
-                } else {
-                    w.step(weights, k + unit * 32, i, 1, &head)
-                };
+                let step = &*steps.add(i);
                 let at = unit + i * BLOCKS;
                 let put = |q: usize, v: __m256i| {
                     let to = &raw mut (*s).w[line(WAY, n, at, q)][n % GROUP];
                     scatter(to, quads(WAY) * GROUP, v);
                 };
-                let bias = _mm256_set1_epi8(W::KIND.bias() as i8);
+                let bias = _mm256_set1_epi8(form.kind.bias() as i8);
                 let mut start = [_mm256_setzero_si256(); 2];
                 for (h, v) in [step.q.map(|q| q.0), step.q.map(|q| q.1)].into_iter().enumerate() {
                     for (j, v) in transposed(v).into_iter().enumerate() {
@@ -185,16 +182,16 @@ unsafe fn unpack<W: Weights, const WAY: u8>(
                         }
                     }
                 }
-                if W::WIDE {
+                if form.wide {
                     start[0] = _mm256_add_epi32(start[0], start[1]);
                 }
-                for h in 0..if W::WIDE { 1 } else { 2 } {
+                for h in 0..if form.wide { 1 } else { 2 } {
                     if WAY == BIASED {
                         let start = _mm256_sub_epi32(_mm256_setzero_si256(), _mm256_slli_epi32::<7>(start[h]));
                         scatter(&raw mut (*s).start[at][h][n], 2 * COLS, start);
                     }
                     scatter((&raw mut (*s).scale[at][h][n]).cast(), 2 * COLS, _mm256_castps_si256(step.scale[h]));
-                    if W::OFFSETS {
+                    if form.offsets {
                         scatter((&raw mut (*s).offset[at][h][n]).cast(), 2 * COLS, _mm256_castps_si256(step.offset[h]));
                     }
                 }

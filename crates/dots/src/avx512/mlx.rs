@@ -91,6 +91,7 @@ macro_rules! mlx {
             const OFFSETS: bool = true;
             const BIAS: u8 = $bias;
             const STEP_BYTES: usize = 16 * $bits;
+            const FUSED: bool = matches!($bits, 4 | 8);
             type Head = Affine;
 
             fn of(d: &Dots) -> Option<Self> {

@@ -75,6 +75,8 @@ pub trait Weights {
     const STEP_BYTES: usize;
     /// How a block of 16 weight rows is unpacked, where that is faster than by steps.
     const LANES: Option<LanesFn> = None;
+    /// Whether products with one activation row have a kernel of the format's own, which keeps weights in registers.
+    const FUSED: bool = false;
     /// What is prepared for two steps at a time.
     type Head: Copy;
 
@@ -105,13 +107,65 @@ pub trait Weights {
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn q8<W: Weights>(d: &Dots) {
     let Some(w) = W::of(d) else { return };
+    if W::FUSED && d.rows == 1 {
+        // SAFETY: the same contract.
+        return unsafe { one::fused(&w, d) };
+    }
     // SAFETY: the same contract.
     unsafe {
-        match d.rows {
+        by_form(&w, |form| match d.rows {
             0 => {}
-            1 => one::one(&w, d),
-            2..=FEW if W::LANES.is_none() => few::few(&w, d),
-            _ => panel::panel(&w, d),
+            1 => one::one(form, d),
+            2..=FEW if form.lanes.is_none() => few::few(form, d),
+            _ => panel::panel(form, d),
+        });
+    }
+}
+
+/// What is left of a format once it is unpacked: all but one of the kernels know no more.
+pub struct Form<'a> {
+    /// Unpacks the two steps at a value of four weight rows, of which so many blocks exist, as far as they do.
+    pub unpack: &'a dyn Fn(&RowPtrs, usize, usize, *mut Step),
+    pub lanes: Option<LanesFn>,
+    pub values: usize,
+    pub step_bytes: usize,
+    pub bias: u8,
+    pub wide: bool,
+    pub offsets: bool,
+}
+
+/// Gives a format's form to a kernel.
+///
+/// # Safety
+/// The machine has the AVX-512 level; the kernel unpacks blocks that exist, and has room for their steps.
+#[inline(always)]
+pub unsafe fn by_form<W: Weights>(w: &W, kernel: impl FnOnce(&Form<'_>)) {
+    // SAFETY: the caller's promise.
+    let unpack = |rows: &RowPtrs, k: usize, blocks: usize, to: *mut Step| unsafe { pair(w, rows, k, blocks, to) };
+    kernel(&Form {
+        unpack: &unpack,
+        lanes: W::LANES,
+        values: W::VALUES,
+        step_bytes: W::STEP_BYTES,
+        bias: W::BIAS,
+        wide: W::WIDE,
+        offsets: W::OFFSETS,
+    });
+}
+
+/// Unpacks two steps: the one function that is compiled for every format.
+///
+/// # Safety
+/// As [`Weights::head`]; there is room for the steps.
+#[inline(never)]
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn pair<W: Weights>(w: &W, rows: &RowPtrs, k: usize, blocks: usize, to: *mut Step) {
+    // SAFETY: the same contract.
+    unsafe {
+        let head = w.head(rows, k, blocks);
+        for half in 0..blocks.div_ceil(BLOCKS) {
+            let exist = if W::VALUES == PAIR { BLOCKS } else { (blocks - half * BLOCKS).min(BLOCKS) };
+            *to.add(half) = w.step(rows, k, half, exist, &head);
         }
     }
 }

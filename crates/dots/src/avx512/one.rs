@@ -1,9 +1,10 @@
-//! One activation row: the weights are read once, unpacked in registers, and multiplied at once.
+//! One activation row: the weights are read once, unpacked, and multiplied at once.
 
-use super::{BLOCKS, PAIR, STEP, Step, Weights, add_transposed, low_bits};
+use super::{BLOCKS, Form, PAIR, STEP, Step, Weights, add_transposed, low_bits};
 use crate::dots::{AHEAD, Dots, ROWS, RowPtrs, q8_row};
 use crate::simd;
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
 /// 128 activations and what belongs to them.
 pub struct Acts {
@@ -15,10 +16,54 @@ pub struct Acts {
     pub sums: [__m512; 2],
 }
 
+/// Weights that are unpacked two steps at a time.
+///
 /// # Safety
 /// As `Dots` promises, with `d.rows == 1`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
+pub unsafe fn one(form: &Form<'_>, d: &Dots) {
+    // SAFETY: the same contract.
+    unsafe { if form.wide { walk::<true>(form, d) } else { walk::<false>(form, d) } }
+}
+
+/// # Safety
+/// As [`one`].
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Dots) {
+    let apart = d.apart(ROWS);
+    let mut room = MaybeUninit::<[Step; 2]>::uninit();
+    let steps = room.as_mut_ptr().cast::<Step>();
+    // SAFETY: steps stay within the rows, results within the tile; as many steps are read as were unpacked.
+    unsafe {
+        for n in 0..apart {
+            let p = RowPtrs::new(d, n, apart);
+            let mut sum = _mm512_setzero_ps();
+            for k in (0..d.k).step_by(PAIR) {
+                let blocks = ((d.k - k) / 32).min(2 * BLOCKS);
+                prefetch(&p, k, AHEAD, form.step_bytes);
+                (form.unpack)(&p, k, blocks, steps);
+                for half in 0..blocks.div_ceil(BLOCKS) {
+                    let a = acts(d, 0, k + half * STEP, (blocks - half * BLOCKS).min(BLOCKS));
+                    let step = &*steps.add(half);
+                    sum = match WIDE {
+                        true => wide(sum, step, &a, form.offsets, form.bias),
+                        false => narrow(sum, step, &a, form.offsets, form.bias),
+                    };
+                }
+            }
+            let mut sums = [0.0; ROWS];
+            _mm_storeu_ps(sums.as_mut_ptr(), chains(sum));
+            d.put(0, (n, apart), sums);
+        }
+    }
+}
+
+/// Weights that stay in registers.
+///
+/// # Safety
+/// As [`one`].
+#[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
+pub unsafe fn fused<W: Weights>(w: &W, d: &Dots) {
     let apart = d.apart(ROWS);
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
@@ -28,7 +73,7 @@ pub unsafe fn one<W: Weights>(w: &W, d: &Dots) {
             let whole = d.k / PAIR * PAIR;
             for k in (0..whole).step_by(PAIR) {
                 let head = w.head(&p, k, 2 * BLOCKS);
-                prefetch::<W>(&p, k, AHEAD);
+                prefetch(&p, k, AHEAD, W::STEP_BYTES);
                 sum = add::<W>(sum, &w.step(&p, k, 0, BLOCKS, &head), &acts(d, 0, k, BLOCKS));
                 sum = add::<W>(sum, &w.step(&p, k, 1, BLOCKS, &head), &acts(d, 0, k + STEP, BLOCKS));
             }
@@ -69,10 +114,10 @@ unsafe fn last<W: Weights>(w: &W, d: &Dots, p: &RowPtrs, from: usize, rest: usiz
 
 /// Asks for the lines of the two steps at value `k` of each row, `ahead` bytes on.
 #[inline(always)]
-pub fn prefetch<W: Weights>(rows: &RowPtrs, k: usize, ahead: usize) {
+pub fn prefetch(rows: &RowPtrs, k: usize, ahead: usize, step_bytes: usize) {
     for p in rows.data {
-        for line in 0..(2 * W::STEP_BYTES).div_ceil(64) {
-            simd::prefetch(p.wrapping_add(k / STEP * W::STEP_BYTES + ahead + 64 * line));
+        for line in 0..(2 * step_bytes).div_ceil(64) {
+            simd::prefetch(p.wrapping_add(k / STEP * step_bytes + ahead + 64 * line));
         }
     }
 }
@@ -81,31 +126,34 @@ pub fn prefetch<W: Weights>(rows: &RowPtrs, k: usize, ahead: usize) {
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 fn add<W: Weights>(sum: __m512, w: &Step, a: &Acts) -> __m512 {
-    if W::WIDE { wide::<W>(sum, w, a) } else { narrow::<W>(sum, w, a) }
+    match W::WIDE {
+        true => wide(sum, w, a, W::OFFSETS, W::BIAS),
+        false => narrow(sum, w, a, W::OFFSETS, W::BIAS),
+    }
 }
 
 /// What the bias adds to each lane, to be taken off beforehand.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn start<W: Weights>(a: __m512i, b: Option<__m512i>) -> __m512i {
+fn start(bias: u8, a: __m512i, b: Option<__m512i>) -> __m512i {
     let zero = _mm512_setzero_si512();
-    if W::BIAS == 0 {
+    if bias == 0 {
         return zero;
     }
-    let bias = _mm512_set1_epi8(W::BIAS as i8);
+    let bias = _mm512_set1_epi8(bias as i8);
     let v = _mm512_dpbusd_epi32(zero, bias, a);
     _mm512_sub_epi32(zero, b.map_or(v, |b| _mm512_dpbusd_epi32(v, bias, b)))
 }
 
-/// One scale per block.
+/// One scale per block; `bias` is what integers are larger by than the format's.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn wide<W: Weights>(sum: __m512, w: &Step, a: &Acts) -> __m512 {
-    let start = start::<W>(a.lo, Some(a.hi));
+fn wide(sum: __m512, w: &Step, a: &Acts, offsets: bool, bias: u8) -> __m512 {
+    let start = start(bias, a.lo, Some(a.hi));
     let v = w.q.map(|(lo, hi)| _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(start, lo, a.lo), hi, a.hi));
     let scale = _mm512_mul_ps(w.scale[0], a.scale);
     let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(add_transposed(v)), scale, sum);
-    if !W::OFFSETS {
+    if !offsets {
         return sum;
     }
     _mm512_fmadd_ps(w.offset[0], _mm512_add_ps(a.sums[0], a.sums[1]), sum)
@@ -114,13 +162,13 @@ fn wide<W: Weights>(sum: __m512, w: &Step, a: &Acts) -> __m512 {
 /// One scale per half of a block.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-fn narrow<W: Weights>(sum: __m512, w: &Step, a: &Acts) -> __m512 {
-    let (lo, hi) = (start::<W>(a.lo, None), start::<W>(a.hi, None));
+fn narrow(sum: __m512, w: &Step, a: &Acts, offsets: bool, bias: u8) -> __m512 {
+    let (lo, hi) = (start(bias, a.lo, None), start(bias, a.hi, None));
     let lo = add_transposed(w.q.map(|q| _mm512_dpbusd_epi32(lo, q.0, a.lo)));
     let hi = add_transposed(w.q.map(|q| _mm512_dpbusd_epi32(hi, q.1, a.hi)));
     let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(lo), _mm512_mul_ps(w.scale[0], a.scale), sum);
     let sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(hi), _mm512_mul_ps(w.scale[1], a.scale), sum);
-    if !W::OFFSETS {
+    if !offsets {
         return sum;
     }
     let sum = _mm512_fmadd_ps(w.offset[0], a.sums[0], sum);

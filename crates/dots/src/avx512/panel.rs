@@ -6,7 +6,7 @@
 //! adding across lanes. Sums begin at what takes the weights' bias off. Each chain of a row has its own running sum, kept
 //! in memory between panels. While one panel is multiplied, the bytes of the next are asked for.
 
-use super::{BLOCKS, CHAINS, PAIR, STEP, Weights, add_transposed, joined, low_bits, transposed};
+use super::{BLOCKS, CHAINS, Form, PAIR, STEP, Step, add_transposed, joined, low_bits, transposed};
 use crate::dots::{Dots, ROWS, RowPtrs, q8_row};
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
@@ -42,43 +42,17 @@ pub struct Scratch {
 /// Blocks of a panel, in whole pairs of steps.
 const PAIRS: usize = PANEL_BLOCKS.next_multiple_of(2 * BLOCKS);
 
-/// Unpacks some blocks of 16 weight rows from `n0 + n` to rows `n..n + 16` of the scratch, given as
-/// `(scratch, (n0, n), stretch, blocks)`, where blocks are counted from the stretch's first.
-type Unpack<'a> = &'a dyn Fn(*mut Scratch, (usize, usize), Stretch, Range<usize>);
-
 /// # Safety
 /// As `Dots` promises.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn panel<W: Weights>(w: &W, d: &Dots) {
-    // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
-    let unpack = |s: *mut Scratch, rows: (usize, usize), stretch: Stretch, blocks: Range<usize>| unsafe {
-        unpack(w, d, s, rows, stretch.k, blocks);
-    };
-    let form = Form { unpack: &unpack, bias: W::BIAS, step_bytes: W::STEP_BYTES };
+pub unsafe fn panel(form: &Form<'_>, d: &Dots) {
     // SAFETY: the same contract.
-    unsafe { form.run((W::WIDE, W::OFFSETS), d) }
-}
-
-/// What of a format is left when it is unpacked.
-struct Form<'a> {
-    unpack: Unpack<'a>,
-    bias: u8,
-    /// Bytes of a step of one weight row.
-    step_bytes: usize,
-}
-
-impl Form<'_> {
-    /// What does not depend on the format, only on whether it is wide and has offsets.
-    #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn run(&self, wide_offsets: (bool, bool), d: &Dots) {
-        // SAFETY: as `Dots` promises.
-        unsafe {
-            match wide_offsets {
-                (true, true) => tiles::<true, true>(self, d),
-                (true, false) => tiles::<true, false>(self, d),
-                (false, true) => tiles::<false, true>(self, d),
-                (false, false) => tiles::<false, false>(self, d),
-            }
+    unsafe {
+        match (form.wide, form.offsets) {
+            (true, true) => tiles::<true, true>(form, d),
+            (true, false) => tiles::<true, false>(form, d),
+            (false, true) => tiles::<false, true>(form, d),
+            (false, false) => tiles::<false, false>(form, d),
         }
     }
 }
@@ -231,7 +205,7 @@ unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
     unsafe {
         for n in (0..16 * H).step_by(16) {
             for b in (0..stretch.blocks).step_by(2 * BLOCKS) {
-                (form.unpack)(s, (n0, n), stretch, b..stretch.blocks.min(b + 2 * BLOCKS));
+                unpack(form, d, s, (n0, n), stretch.k, b..stretch.blocks.min(b + 2 * BLOCKS));
                 ahead.ask(Ahead::UNPACKING);
             }
         }
@@ -295,20 +269,20 @@ impl Lanes {
 /// Unpacks some blocks, counted from value `k`, of weight rows from `n0 + n` to rows `n..n + 16` of the panel; past the
 /// tile's end its last row stands in. The first is a multiple of a pair of steps.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn unpack<W: Weights>(
-    w: &W,
+unsafe fn unpack(
+    form: &Form<'_>,
     d: &Dots,
     s: *mut Scratch,
     (n0, n): (usize, usize),
     k: usize,
     blocks: Range<usize>,
 ) {
-    if let Some(lanes) = W::LANES
+    if let Some(lanes) = form.lanes
         && n0 + n + 16 <= d.cols
         && d.w_stride < 1 << 27
     {
-        for b in blocks.step_by(W::VALUES / 32) {
-            let at = (n0 + n) * d.w_stride + (k / 32 + b) * W::STEP_BYTES / BLOCKS;
+        for b in blocks.step_by(form.values / 32) {
+            let at = (n0 + n) * d.w_stride + (k / 32 + b) * form.step_bytes / BLOCKS;
             // SAFETY: a block of 16 rows that exist, and its place in the panel.
             unsafe { lanes(d.w.add(at), d.w_stride, Lanes { s, n, b }) }
         }
@@ -316,20 +290,16 @@ unsafe fn unpack<W: Weights>(
     }
     // SAFETY: the same; rows past the end are the last.
     let rows = [0, 4, 8, 12].map(|r| unsafe { RowPtrs::new(d, (n0 + n + r).min(d.cols - 1), 1) });
+    let mut room = MaybeUninit::<[Step; 2]>::uninit();
+    let unpacked = room.as_mut_ptr().cast::<Step>();
     for pair in blocks.clone().step_by(2 * BLOCKS) {
         // SAFETY: blocks that exist; as many steps as are read have been written.
         unsafe {
             let exist = (blocks.end - pair).min(2 * BLOCKS);
             for (r, rows) in rows.iter().enumerate() {
-                let head = w.head(rows, k + pair * 32, exist);
+                (form.unpack)(rows, k + pair * 32, exist, unpacked);
                 for half in 0..exist.div_ceil(BLOCKS) {
-                    let have = (exist - half * BLOCKS).min(BLOCKS);
-                    // The count is a constant where it can be.
-                    let step = if W::VALUES == PAIR || have == BLOCKS {
-                        w.step(rows, k + pair * 32, half, BLOCKS, &head)
-                    } else {
-                        w.step(rows, k + pair * 32, half, have, &head)
-                    };
+                    let step = &*unpacked.add(half);
                     let to = &raw mut (*s).steps[half];
                     (*to).w[r] = [transposed(step.q.map(|q| q.0)), transposed(step.q.map(|q| q.1))];
                     (*to).scale[r] = step.scale;
@@ -337,7 +307,7 @@ unsafe fn unpack<W: Weights>(
                 }
             }
             for half in 0..exist.div_ceil(BLOCKS) {
-                spread::<W>(s, half, pair + half * BLOCKS, n);
+                spread(form, s, half, pair + half * BLOCKS, n);
             }
         }
     }
@@ -353,7 +323,7 @@ struct Steps {
 
 /// Writes steps to the four blocks from `at` of rows `n..n + 16` of the panel.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn spread<W: Weights>(s: *mut Scratch, half: usize, at: usize, n: usize) {
+unsafe fn spread(form: &Form<'_>, s: *mut Scratch, half: usize, at: usize, n: usize) {
     // SAFETY: blocks and rows of the panel.
     unsafe {
         let steps = &(*s).steps[half];
@@ -363,11 +333,11 @@ unsafe fn spread<W: Weights>(s: *mut Scratch, half: usize, at: usize, n: usize) 
                 _mm512_store_si512((&raw mut (*s).w[at + b][4 * h + i][n]).cast(), v);
             }
         }
-        for h in 0..if W::WIDE { 1 } else { 2 } {
+        for h in 0..if form.wide { 1 } else { 2 } {
             for (b, v) in by_block(steps.scale.map(|v| _mm512_castps_si512(v[h]))).into_iter().enumerate() {
                 _mm512_store_si512((&raw mut (*s).scale[at + b][h][n]).cast(), v);
             }
-            if W::OFFSETS {
+            if form.offsets {
                 for (b, v) in by_block(steps.offset.map(|v| _mm512_castps_si512(v[h]))).into_iter().enumerate() {
                     _mm512_store_si512((&raw mut (*s).offset[at + b][h][n]).cast(), v);
                 }

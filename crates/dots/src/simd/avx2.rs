@@ -1,6 +1,6 @@
 //! Eight lanes with AVX2, FMA and F16C.
 
-use super::{ALMOST_HALF, GroupSums, Simd};
+use super::{ALMOST_HALF, Body, GroupSums, Simd};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -75,6 +75,15 @@ impl Avx2 {
     }
 }
 
+/// # Safety
+/// As [`Body::run`].
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn call<B: Body>(s: Avx2, body: B) -> B::Output {
+    // SAFETY: the same contract.
+    unsafe { body.run(s) }
+}
+
 impl Simd for Avx2 {
     type V = V;
     const LANES: usize = 8;
@@ -83,6 +92,12 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn assume() -> Self {
         Avx2(())
+    }
+
+    #[inline(always)]
+    unsafe fn call<B: Body>(self, body: B) -> B::Output {
+        // SAFETY: the same contract; the machine has the level, for which `self` stands.
+        unsafe { call(self, body) }
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Sixteen lanes with AVX-512 F, BW, VL and DQ.
 
 use super::avx2::group_sums;
-use super::{ALMOST_HALF, Blocks, GroupSums, Simd, quantize_each};
+use super::{ALMOST_HALF, Blocks, Body, GroupSums, Simd, quantize_each};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -113,6 +113,15 @@ impl Avx512 {
     }
 }
 
+/// # Safety
+/// As [`Body::run`].
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq")]
+unsafe fn call<B: Body>(s: Avx512, body: B) -> B::Output {
+    // SAFETY: the same contract.
+    unsafe { body.run(s) }
+}
+
 impl Simd for Avx512 {
     type V = V;
     const LANES: usize = 16;
@@ -121,6 +130,12 @@ impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn assume() -> Self {
         Avx512(())
+    }
+
+    #[inline(always)]
+    unsafe fn call<B: Body>(self, body: B) -> B::Output {
+        // SAFETY: the same contract; the machine has the level, for which `self` stands.
+        unsafe { call(self, body) }
     }
 
     #[inline(always)]

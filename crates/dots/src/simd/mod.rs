@@ -76,6 +76,17 @@ pub fn prefetch_far(at: *const u8) {
     unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T1 }>(at.cast()) }
 }
 
+/// A part of a kernel: see [`Simd::call`].
+pub trait Body {
+    type Output;
+
+    /// To be implemented `inline(always)`.
+    ///
+    /// # Safety
+    /// As the type that implements it says.
+    unsafe fn run<S: Simd>(self, s: S) -> Self::Output;
+}
+
 /// A level's vector of `LANES` f32 values.
 pub trait Simd: Copy {
     type V: Copy;
@@ -86,6 +97,16 @@ pub trait Simd: Copy {
     /// # Safety
     /// The machine has the instructions of this level.
     unsafe fn assume() -> Self;
+
+    /// Runs a part of a kernel as a function of its own, which is compiled once a level and not into every kernel that has it.
+    ///
+    /// # Safety
+    /// As [`Body::run`].
+    #[inline(never)]
+    unsafe fn call<B: Body>(self, body: B) -> B::Output {
+        // SAFETY: the same contract.
+        unsafe { body.run(self) }
+    }
 
     fn splat(self, v: f32) -> Self::V;
     fn add(self, a: Self::V, b: Self::V) -> Self::V;

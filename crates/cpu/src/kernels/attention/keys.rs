@@ -134,22 +134,21 @@ impl Round {
 impl Span {
     pub const NONE: Span = Span { blocks: [Block::NONE; SPAN_BLOCKS], values: 0, rounds: [Round::NONE; SPAN_BLOCKS] };
 
-    /// One, two or four blocks of which as much is seen make a round.
-    #[inline(always)]
-    pub fn new<K: Keys>(blocks: [Block; SPAN_BLOCKS], values: isize, row_bytes: usize) -> Self {
+    /// One, two or four blocks of which as much is seen make a round, of `together` places.
+    pub fn new(blocks: [Block; SPAN_BLOCKS], values: isize, row_bytes: usize, together: usize) -> Self {
         let mut span = Self { blocks, values, ..Self::NONE };
         let (mut left, mut rounds) = (&blocks[..], span.rounds.iter_mut());
         while let Some(first) = left.first() {
             let rows = first.seen().len();
             let alike = |&n: &usize| left.get(..n).is_some_and(|some| some.iter().all(|b| b.seen().len() == rows));
-            let count = [4, 2].into_iter().find(alike).unwrap_or(1).min(K::PLACES);
+            let count = [4, 2].into_iter().find(alike).unwrap_or(1).min(together);
             let some;
             (some, left) = left.split_at(count);
             if rows == 0 {
                 continue;
             }
             let Some(round) = rounds.next() else { break };
-            let in_each = K::PLACES / count;
+            let in_each = together / count;
             let each = rows.div_ceil(in_each);
             for (i, place) in round.places[..in_each * count].iter_mut().enumerate() {
                 let block = &some[i / in_each];
@@ -245,7 +244,7 @@ mod tests {
                     *block = Block { keys: std::ptr::without_provenance((i + 1) << 20), from, to, whole: true };
                 }
             }
-            let rounds = Span::new::<K>(blocks, 0, row_bytes).rounds;
+            let rounds = Span::new(blocks, 0, row_bytes, K::PLACES).rounds;
             let mut asked = std::collections::HashMap::new();
             for round in rounds.iter().filter(|round| round.bytes > 0) {
                 for at in

@@ -24,7 +24,7 @@ use akunu_dtype::{DType, tiles};
 use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
-use found::Found;
+use found::{Found, Together};
 use keys::{Block, Blocks8, Decoded, Half, Keys, SPAN, SPAN_BLOCKS, Single, Span};
 use std::ops::Range;
 use tile::{TILE, Tile};
@@ -156,8 +156,7 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
                 for unit in lane.share(rows.len() * heads, 1) {
                     let row = start + unit / heads;
                     if long(row) {
-                        let found = |worker| Found::of(context, worker, d, unit);
-                        let result = Found::together(s, (0..lane.count).map(found), context.scratch(lane.index), d);
+                        let result = s.call(Together { context, lane, d, unit });
                         let part = (heads * d, unit % heads * d, d);
                         write_part(s, record, context, (attention::Y, row), part, result);
                     }
@@ -270,9 +269,9 @@ struct Ahead {
 impl Ahead {
     const NONE: Ahead = Ahead { row: usize::MAX, places: 0..0, span: Span::NONE };
 
-    fn of<K: Keys>(record: &Record, context: &Context<'_>, row: usize) -> Self {
+    fn of(record: &Record, context: &Context<'_>, row: usize, together: usize) -> Self {
         let places = sees(record.params::<AttentionParams>(), context.row_vars(row));
-        Self { row, places: places.clone(), span: span::<K>(record, context, row, places) }
+        Self { row, places: places.clone(), span: span(record, context, row, places, together) }
     }
 }
 
@@ -284,8 +283,8 @@ fn ask_queries(record: &Record, context: &Context<'_>, row: usize, kv_head: usiz
     (0..bytes).step_by(64).for_each(|at| prefetch(queries.wrapping_add(at)));
 }
 
-/// Where the first of some places of a row's text are, up to the end of a span.
-fn span<K: Keys>(record: &Record, context: &Context<'_>, row: usize, places: Range<usize>) -> Span {
+/// Where the first of some places of a row's text are, up to the end of a span; so many places are asked for by turns.
+fn span(record: &Record, context: &Context<'_>, row: usize, places: Range<usize>, together: usize) -> Span {
     let p = record.params::<AttentionParams>();
     let vars = context.row_vars(row);
     let mut blocks = [Block::NONE; SPAN_BLOCKS];
@@ -309,7 +308,7 @@ fn span<K: Keys>(record: &Record, context: &Context<'_>, row: usize, places: Ran
         true => context.operand(record, attention::V).addr().wrapping_sub(context.operand(record, attention::K).addr()),
         false => p.kv.value_offset as usize,
     };
-    Span::new::<K>(blocks, values as isize, p.kv.row_bytes as usize)
+    Span::new(blocks, values as isize, p.kv.row_bytes as usize, together)
 }
 
 /// The places of its sequence that a row sees, but for those that are hidden from it.
@@ -356,20 +355,20 @@ unsafe fn attend<S: Simd, K: Keys>(
         let q = context.row(record, attention::Q, row).cast::<f32>().cast_const();
         for j in 0..heads {
             // SAFETY: head `first + j` of a q row has `d` values.
-            unsafe { tile.set_query::<S, K>(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
+            unsafe { tile.set_query(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
         }
     }
     let places = tile.span();
     let head = kv_head * p.kv.head_bytes as usize;
     let mut here = match ahead.row == rows.start && ahead.places == places {
         true => ahead.span.clone(),
-        false => span::<K>(record, context, rows.start, places.clone()),
+        false => span(record, context, rows.start, places.clone(), K::PLACES),
     };
     let next_head = match next {
         Some((row, kv_head)) => {
             ask_queries(record, context, row, kv_head);
             if ahead.row != row {
-                *ahead = Ahead::of::<K>(record, context, row);
+                *ahead = Ahead::of(record, context, row, K::PLACES);
             }
             kv_head * p.kv.head_bytes as usize
         }
@@ -382,7 +381,7 @@ unsafe fn attend<S: Simd, K: Keys>(
     while at < places.end {
         let base = at / SPAN * SPAN;
         at = base + SPAN;
-        let more = (at < places.end).then(|| span::<K>(record, context, rows.start, at..places.end));
+        let more = (at < places.end).then(|| span(record, context, rows.start, at..places.end, K::PLACES));
         let after = more.as_ref().map_or((&ahead.span, next_head), |more| (more, head));
         // SAFETY: `kv_block` gave blocks of the pool, and `ready` has seen that this layer's heads lie inside one. Rows of
         // the step that a query sees are those of its sequence (see `check_texts`), and `ready` has seen that they have all
@@ -403,7 +402,7 @@ unsafe fn attend<S: Simd, K: Keys>(
                     let unit = (row - from) * p.heads as usize + first + j;
                     Found::of(context, lane.index, d, unit).keep(tile, i * heads + j);
                 } else if mine {
-                    let result = tile.result::<S, K>(s, i * heads + j);
+                    let result = tile.result(s, i * heads + j);
                     write_part(s, record, context, (attention::Y, row), part, result);
                 }
             }

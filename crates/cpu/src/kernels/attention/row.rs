@@ -2,14 +2,15 @@
 //! bit, without what several rows, branches and further spans need. With few places to see that is most of a tile's work.
 
 use super::keys::{Keys, SPAN, Span};
-use super::tile::{LANE_NUMBERS, Tile, steps, together};
+use super::tile::{LANE_NUMBERS, Mix, Score, Tile, steps, together};
 use super::{sees, span, write_part};
 use crate::context::Context;
-use crate::simd::Simd;
+use crate::simd::{Body, Simd};
 use crate::simd::math::exp;
 use akunu_plan::op::{AttentionParams, slots::attention};
 use akunu_plan::record::Record;
 use akunu_plan::steps::RowVars;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// Whether a row sees its text from the first place on, and all that it sees, which is something, is in one span.
@@ -38,7 +39,7 @@ pub(super) unsafe fn attend_rows<S: Simd, K: Keys>(
     let head_bytes = p.kv.head_bytes as usize;
     let find = |row: usize| {
         let places = sees(p, context.row_vars(row));
-        (places.end, span::<K>(record, context, row, places))
+        (places.end, span(record, context, row, places, K::PLACES))
     };
     let mut next = (!rows.is_empty()).then(|| find(rows.start));
     for row in rows.clone() {
@@ -63,6 +64,22 @@ pub(super) unsafe fn attend_rows<S: Simd, K: Keys>(
                 write_part(s, record, context, (attention::Y, row), (heads * d, first, group * d), result);
             }
         }
+    }
+}
+
+/// [`Tile::weigh_plain`] as a function of its own.
+struct WeighPlain<'a> {
+    tile: &'a mut Tile,
+    end: usize,
+}
+
+impl Body for WeighPlain<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        // SAFETY: the same contract.
+        unsafe { self.tile.weigh_plain(s, self.end) }
     }
 }
 
@@ -96,9 +113,9 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps;
         // SAFETY: the caller's promise.
         unsafe {
-            self.score_blocks::<S, K>(s, p, &(0..end), here, steps);
-            self.weigh_plain(s, end);
-            self.mix::<S, K, true>(s, p, here, steps, next);
+            s.call(Score::<K> { tile: self, p, seen: 0..end, here, steps, keys: PhantomData });
+            s.call(WeighPlain { tile: self, end });
+            s.call(Mix::<K> { tile: self, p, here, steps, next, whole: true, keys: PhantomData });
         }
         self.results
     }

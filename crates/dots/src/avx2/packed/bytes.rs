@@ -23,6 +23,7 @@ impl<P: Packed> Packed for Bytes<P> {
     const OFFSETS: bool = P::OFFSETS;
     const KIND: Kind = P::KIND;
     const SHORT: bool = P::SHORT;
+    type Like = P::Like;
     type Head = ();
 
     #[inline(always)]
@@ -30,14 +31,14 @@ impl<P: Packed> Packed for Bytes<P> {
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn quad<const B: usize, const I: usize>(p: *const u8, half: usize) -> __m256i {
+    unsafe fn quad<const ODD: usize, const I: usize>(p: *const u8, half: usize, _: usize) -> __m256i {
         // SAFETY: bytes of the block.
         unsafe { line(p, 64 * I, half) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2,fma,f16c")]
-    unsafe fn scales<const B: usize>(p: *const u8, half: usize, _: &()) -> Scales {
+    unsafe fn scales(p: *const u8, half: usize, _: &(), _: usize) -> Scales {
         // SAFETY: numbers of the block.
         let [first, second, offset] = unsafe { NUMBERS.map(|at| _mm256_castsi256_ps(line(p, at, half))) };
         Scales { scale: [first, if P::WIDE { first } else { second }], offset }
@@ -56,30 +57,30 @@ pub unsafe fn unpack<P: Packed>(d: &Dots, n: usize, to: *mut u8) {
             let p = d.w.add(n * d.w_stride + first / P::BLOCKS * ROWS * P::BYTES);
             for half in 0..HALVES {
                 let head = P::head(p, half);
-                each_block!(P, |B| {
-                    let to = to.add((first + B) * ROWS * BYTES + 32 * half);
-                    block::<P, B>((p, half, &head), to);
+                each_block!(P, |ODD, pair| {
+                    let to = to.add((first + 2 * pair + ODD) * ROWS * BYTES + 32 * half);
+                    block::<P, ODD>((p, half, &head), pair, to);
                 });
             }
         }
     }
 }
 
-/// Unpacks block `B` of those at `p`, of eight rows.
+/// Unpacks block `2 * pair + ODD` of those at `p`, of eight rows.
 ///
 /// # Safety
 /// As [`unpack`], and the head is theirs.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn block<P: Packed, const B: usize>((p, half, head): (*const u8, usize, &P::Head), to: *mut u8) {
+unsafe fn block<P: Packed, const ODD: usize>((p, half, head): (*const u8, usize, &P::Head), pair: usize, to: *mut u8) {
     // SAFETY: bytes of the block, and of that it is unpacked to.
     unsafe {
         let put = |at: usize, v: __m256i| _mm256_store_si256(to.add(at).cast(), v);
         macro_rules! quads {
-            ($($i:literal)*) => {$(put(64 * $i, P::quad::<B, $i>(p, half));)*};
+            ($($i:literal)*) => {$(put(64 * $i, P::quad::<ODD, $i>(p, half, pair));)*};
         }
         quads!(0 1 2 3 4 5 6 7);
-        let Scales { scale, offset } = P::scales::<B>(p, half, head);
+        let Scales { scale, offset } = P::scales(p, half, head, 2 * pair + ODD);
         for (at, v) in NUMBERS.into_iter().zip([scale[0], scale[1], offset]) {
             put(at, _mm256_castps_si256(v));
         }

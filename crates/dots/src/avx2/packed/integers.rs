@@ -18,14 +18,15 @@ pub struct Activations {
     pub stride: usize,
 }
 
-/// The products of block `B` of the weights at `p` with a block of `R` activation rows, of the first (`PART` 0) or the second half
+/// The products of block `2 * pair + ODD` of the weights at `p` with a block of `R` activation rows, of the first (`PART` 0) or the second half
 /// of a block or, of a wide format, of all of it; what biases add is not taken off.
 ///
 /// # Safety
 /// The blocks exist; the machine has the AVX2 level, and AVX-VNNI if `VNNI`.
 #[inline(always)]
-pub unsafe fn sums<P: Packed, const VNNI: bool, const B: usize, const PART: usize, const R: usize>(
+pub unsafe fn sums<P: Packed, const VNNI: bool, const ODD: usize, const PART: usize, const R: usize>(
     p: *const u8,
+    pair: usize,
     x: Activations,
 ) -> [Sums; R] {
     // SAFETY: the same contract.
@@ -33,7 +34,7 @@ pub unsafe fn sums<P: Packed, const VNNI: bool, const B: usize, const PART: usiz
         let mut v = [[_mm256_setzero_si256(); HALVES]; R];
         macro_rules! quads {
             ($($i:literal)*) => {$(
-                let w = [P::quad::<B, $i>(p, 0), P::quad::<B, $i>(p, 1)];
+                let w = [P::quad::<ODD, $i>(p, 0, pair), P::quad::<ODD, $i>(p, 1, pair)];
                 for (r, v) in v.iter_mut().enumerate() {
                     let at = (x.q, r * x.stride);
                     match P::KIND {
@@ -47,11 +48,11 @@ pub unsafe fn sums<P: Packed, const VNNI: bool, const B: usize, const PART: usiz
         macro_rules! pairs {
             ($($i:literal $j:literal)*) => {$(
                 let w = [
-                    [P::quad::<B, $i>(p, 0), P::quad::<B, $i>(p, 1)],
-                    [P::quad::<B, $j>(p, 0), P::quad::<B, $j>(p, 1)],
+                    [P::quad::<ODD, $i>(p, 0, pair), P::quad::<ODD, $i>(p, 1, pair)],
+                    [P::quad::<ODD, $j>(p, 0, pair), P::quad::<ODD, $j>(p, 1, pair)],
                 ];
                 for (r, v) in v.iter_mut().enumerate() {
-                    pair::<$i>(v, w, (x.q, r * x.stride));
+                    twice::<$i>(v, w, (x.q, r * x.stride));
                 }
             )*};
         }
@@ -118,7 +119,7 @@ unsafe fn short<const I: usize>([v0, v1]: &mut Sums, [w0, w1]: [__m256i; HALVES]
 /// Adds products of two quads of integers of up to six bits, from 0: twice two products of 63 and 127 fit in 16 bits.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn pair<const I: usize>([v0, v1]: &mut Sums, [w, u]: [[__m256i; HALVES]; 2], (q, offset): (*const u8, usize)) {
+unsafe fn twice<const I: usize>([v0, v1]: &mut Sums, [w, u]: [[__m256i; HALVES]; 2], (q, offset): (*const u8, usize)) {
     // SAFETY: eight bytes; the instructions change nothing but registers.
     unsafe {
         let (_x, _y): (__m256i, __m256i);

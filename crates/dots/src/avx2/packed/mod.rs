@@ -39,6 +39,8 @@ pub trait Packed {
     const KIND: Kind;
     /// Whether the products of four values and 32 can be added in 16 bits, and not only of four and eight.
     const SHORT: bool;
+    /// A format that is the same once it is unpacked ([`bytes`]).
+    type Like: Packed;
     /// What blocks that lie together share.
     type Head: Copy;
 
@@ -48,17 +50,17 @@ pub trait Packed {
     /// The blocks of 16 rows are at `p`, and the machine has the AVX2 level.
     unsafe fn head(p: *const u8, half: usize) -> Self::Head;
 
-    /// Values `4 * I..4 * I + 4` of block `B` of those at `p`.
+    /// Values `4 * I..4 * I + 4` of block `2 * pair + ODD` of those at `p`.
     ///
     /// # Safety
     /// As [`Packed::head`].
-    unsafe fn quad<const B: usize, const I: usize>(p: *const u8, half: usize) -> __m256i;
+    unsafe fn quad<const ODD: usize, const I: usize>(p: *const u8, half: usize, pair: usize) -> __m256i;
 
-    /// Scales and offsets of block `B` of those at `p`.
+    /// Scales and offsets of block `b` of those at `p`.
     ///
     /// # Safety
     /// As [`Packed::head`], which is theirs.
-    unsafe fn scales<const B: usize>(p: *const u8, half: usize, head: &Self::Head) -> Scales;
+    unsafe fn scales(p: *const u8, half: usize, head: &Self::Head, b: usize) -> Scales;
 }
 
 /// Words of eight rows, of a field at byte `at` of packed blocks.
@@ -116,7 +118,7 @@ unsafe fn uneven<const I: usize>(p: *const u8, half: usize) -> __m256i {
 
 /// A format of blocks that lie alone: its integers after `skip` bytes, scales and offsets.
 macro_rules! alone {
-    ($name:ty: bytes $bytes:expr, $kind:expr, short $short:expr, offsets $offsets:expr, $quad:ident after $skip:expr, |$p:ident, $half:ident| $scale:expr, $offset:expr) => {
+    ($name:ty, like $like:ty: bytes $bytes:expr, $kind:expr, short $short:expr, offsets $offsets:expr, $quad:ident after $skip:expr, |$p:ident, $half:ident| $scale:expr, $offset:expr) => {
         impl Packed for $name {
             const BLOCKS: usize = 1;
             const BYTES: usize = $bytes;
@@ -124,6 +126,7 @@ macro_rules! alone {
             const OFFSETS: bool = $offsets;
             const KIND: Kind = $kind;
             const SHORT: bool = $short;
+            type Like = $like;
             type Head = ();
 
             #[inline(always)]
@@ -131,14 +134,14 @@ macro_rules! alone {
 
             #[inline]
             #[target_feature(enable = "avx2,fma,f16c")]
-            unsafe fn quad<const B: usize, const I: usize>(p: *const u8, half: usize) -> __m256i {
+            unsafe fn quad<const ODD: usize, const I: usize>(p: *const u8, half: usize, _: usize) -> __m256i {
                 // SAFETY: bytes of the blocks.
                 unsafe { $quad::<I>(p.add($skip), half) }
             }
 
             #[inline]
             #[target_feature(enable = "avx2,fma,f16c")]
-            unsafe fn scales<const B: usize>($p: *const u8, $half: usize, _: &()) -> Scales {
+            unsafe fn scales($p: *const u8, $half: usize, _: &(), _: usize) -> Scales {
                 // SAFETY: bytes of the blocks.
                 unsafe { Scales { scale: [$scale; 2], offset: $offset } }
             }
@@ -146,14 +149,14 @@ macro_rules! alone {
     };
 }
 
-alone!(Q4_0: bytes 18, Kind::Biased(8), short true, offsets false, nibble after 32, |p, half| f16s(p, 0, half), _mm256_setzero_ps());
-alone!(Q4_1: bytes 20, Kind::Unsigned, short true, offsets true, nibble after 64, |p, half| f16s(p, 0, half), f16s(p, 32, half));
-alone!(Q8_0: bytes 34, Kind::Signed, short false, offsets false, bytes after 32, |p, half| f16s(p, 0, half), _mm256_setzero_ps());
-alone!(Iq4Nl: bytes 18, Kind::Signed, short false, offsets false, uneven after 32, |p, half| f16s(p, 0, half), _mm256_setzero_ps());
+alone!(Q4_0, like Q4_0: bytes 18, Kind::Biased(8), short true, offsets false, nibble after 32, |p, half| f16s(p, 0, half), _mm256_setzero_ps());
+alone!(Q4_1, like Q4_1: bytes 20, Kind::Unsigned, short true, offsets true, nibble after 64, |p, half| f16s(p, 0, half), f16s(p, 32, half));
+alone!(Q8_0, like Q8_0: bytes 34, Kind::Signed, short false, offsets false, bytes after 32, |p, half| f16s(p, 0, half), _mm256_setzero_ps());
+alone!(Iq4Nl, like Q8_0: bytes 18, Kind::Signed, short false, offsets false, uneven after 32, |p, half| f16s(p, 0, half), _mm256_setzero_ps());
 
 /// A format of superblocks.
 macro_rules! superblocks {
-    ($name:ty: bytes $bytes:expr, wide $wide:expr, $kind:expr, short $short:expr, offsets $offsets:expr, $head:ty: $make:expr, $quad:expr, $scales:expr) => {
+    ($name:ty, like $like:ty: bytes $bytes:expr, wide $wide:expr, $kind:expr, short $short:expr, offsets $offsets:expr, $head:ty: $make:expr, $quad:expr, $scales:expr) => {
         impl Packed for $name {
             const BLOCKS: usize = 8;
             const BYTES: usize = $bytes;
@@ -161,6 +164,7 @@ macro_rules! superblocks {
             const OFFSETS: bool = $offsets;
             const KIND: Kind = $kind;
             const SHORT: bool = $short;
+            type Like = $like;
             type Head = $head;
 
             #[inline]
@@ -172,24 +176,24 @@ macro_rules! superblocks {
 
             #[inline]
             #[target_feature(enable = "avx2,fma,f16c")]
-            unsafe fn quad<const B: usize, const I: usize>(p: *const u8, half: usize) -> __m256i {
+            unsafe fn quad<const ODD: usize, const I: usize>(p: *const u8, half: usize, pair: usize) -> __m256i {
                 // SAFETY: bytes of the superblocks.
-                unsafe { $quad(p, half) }
+                unsafe { $quad(p, half, pair) }
             }
 
             #[inline]
             #[target_feature(enable = "avx2,fma,f16c")]
-            unsafe fn scales<const B: usize>(p: *const u8, half: usize, head: &$head) -> Scales {
+            unsafe fn scales(p: *const u8, half: usize, head: &$head, b: usize) -> Scales {
                 // SAFETY: bytes of the superblocks.
-                unsafe { $scales(p, half, head) }
+                unsafe { $scales(p, half, head, b) }
             }
         }
     };
 }
 
-superblocks!(Q4K: bytes 144, wide true, Kind::Unsigned, short true, offsets true, Head: q45_head, q45_quad::<4, B, I>, q45_scales::<B>);
-superblocks!(Q5K: bytes 176, wide true, Kind::Unsigned, short false, offsets true, Head: q45_head, q45_quad::<12, B, I>, q45_scales::<B>);
-superblocks!(Q6K: bytes 210, wide false, Kind::Biased(32), short false, offsets false, __m256: q6_head, q6_quad::<B, I>, q6_scales::<B>);
+superblocks!(Q4K, like Q4_1: bytes 144, wide true, Kind::Unsigned, short true, offsets true, Head: q45_head, q45_quad::<4, ODD, I>, q45_scales);
+superblocks!(Q5K, like Q5K: bytes 176, wide true, Kind::Unsigned, short false, offsets true, Head: q45_head, q45_quad::<12, ODD, I>, q45_scales);
+superblocks!(Q6K, like Q6K: bytes 210, wide false, Kind::Biased(32), short false, offsets false, __m256: q6_head, q6_quad::<ODD, I>, q6_scales);
 
 /// Q4_K's and Q5_K's `d` and `-dmin`, and their scales and minima of the first and the last four blocks, a byte each.
 #[derive(Clone, Copy)]
@@ -217,37 +221,44 @@ unsafe fn q45_head(p: *const u8, half: usize) -> Head {
     }
 }
 
-/// Every lane moved by so many bits to the left, or to the right where that is negative.
+/// Every lane moved by so many bits to the right.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn moved(v: __m256i, bits: i32) -> __m256i {
-    match bits {
-        0 => v,
-        1.. => _mm256_sllv_epi32(v, _mm256_set1_epi32(bits)),
-        _ => _mm256_srlv_epi32(v, _mm256_set1_epi32(-bits)),
-    }
+fn moved(v: __m256i, bits: usize) -> __m256i {
+    _mm256_srlv_epi32(v, _mm256_set1_epi32(bits as i32))
+}
+
+/// The low bits of every byte that `mask` has, four places higher.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn raised(v: __m256i, mask: i8) -> __m256i {
+    _mm256_slli_epi32::<4>(_mm256_and_si256(v, _mm256_set1_epi8(mask)))
 }
 
 /// Q4_K and Q5_K: the nibbles begin at line `NIBBLES`, and Q5_K's fifth bits at line 4.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn q45_quad<const NIBBLES: usize, const B: usize, const I: usize>(p: *const u8, half: usize) -> __m256i {
+unsafe fn q45_quad<const NIBBLES: usize, const ODD: usize, const I: usize>(
+    p: *const u8,
+    half: usize,
+    pair: usize,
+) -> __m256i {
     // SAFETY: the caller's bytes.
-    let (v, fifth) = unsafe { (line(p, 64 * (NIBBLES + B / 2 * 8 + I), half), line(p, 64 * (4 + I), half)) };
-    let v = if B.is_multiple_of(2) { low(v) } else { high(v) };
+    let (v, fifth) = unsafe { (line(p, 64 * (NIBBLES + pair * 8 + I), half), line(p, 64 * (4 + I), half)) };
+    let v = if ODD == 0 { low(v) } else { high(v) };
     if NIBBLES == 4 {
         return v;
     }
-    // Bit `B` becomes bit 4.
-    _mm256_or_si256(v, _mm256_and_si256(moved(fifth, 4 - B as i32), _mm256_set1_epi8(16)))
+    // The bit of the block's number becomes bit 4.
+    _mm256_or_si256(v, raised(moved(fifth, 2 * pair + ODD), 1))
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn q45_scales<const B: usize>(_: *const u8, _: usize, head: &Head) -> Scales {
-    let byte = |v: __m256i| _mm256_and_si256(moved(v, -8 * (B as i32 % 4)), _mm256_set1_epi32(0xff));
-    let scale = product(head.d, byte(head.scales[B / 4]));
-    Scales { scale: [scale; 2], offset: product(head.dmin, byte(head.minima[B / 4])) }
+unsafe fn q45_scales(_: *const u8, _: usize, head: &Head, b: usize) -> Scales {
+    let byte = |v: __m256i| _mm256_and_si256(moved(v, 8 * (b % 4)), _mm256_set1_epi32(0xff));
+    let scale = product(head.d, byte(head.scales[b / 4]));
+    Scales { scale: [scale; 2], offset: product(head.dmin, byte(head.minima[b / 4])) }
 }
 
 #[inline]
@@ -262,19 +273,19 @@ unsafe fn q6_head(p: *const u8, half: usize) -> __m256 {
 /// the high bytes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn q6_quad<const B: usize, const I: usize>(p: *const u8, half: usize) -> __m256i {
-    let (step, at) = (B / 4, B % 4);
+unsafe fn q6_quad<const ODD: usize, const I: usize>(p: *const u8, half: usize, pair: usize) -> __m256i {
+    let (step, upper) = (pair / 2, pair % 2);
     // SAFETY: the caller's bytes.
-    let (l, h) = unsafe { (line(p, 64 * (16 * step + at % 2 * 8 + I), half), line(p, 64 * (32 + 8 * step + I), half)) };
-    let l = if at < 2 { low(l) } else { high(l) };
-    _mm256_or_si256(l, _mm256_and_si256(moved(h, 4 - 2 * at as i32), _mm256_set1_epi8(0x30)))
+    let (l, h) = unsafe { (line(p, 64 * (16 * step + 8 * ODD + I), half), line(p, 64 * (32 + 8 * step + I), half)) };
+    _mm256_or_si256(low(moved(l, 4 * upper)), raised(moved(h, 2 * (2 * upper + ODD)), 3))
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn q6_scales<const B: usize>(p: *const u8, half: usize, d: &__m256) -> Scales {
+unsafe fn q6_scales(p: *const u8, half: usize, d: &__m256, b: usize) -> Scales {
     // SAFETY: the caller's bytes.
-    let scales = unsafe { line(p, 64 * (48 + B / 2), half) };
-    let scale = |part: usize| product(*d, _mm256_srai_epi32::<24>(moved(scales, 8 * (3 - (B % 2 * 2 + part)) as i32)));
+    let scales = unsafe { line(p, 64 * (48 + b / 2), half) };
+    let top = |part: usize| _mm256_sllv_epi32(scales, _mm256_set1_epi32(8 * (3 - (b % 2 * 2 + part)) as i32));
+    let scale = |part: usize| product(*d, _mm256_srai_epi32::<24>(top(part)));
     Scales { scale: [scale(0), scale(1)], offset: _mm256_setzero_ps() }
 }

@@ -82,8 +82,8 @@ unsafe fn all_rows<P: Packed, const VNNI: bool>(d: &Dots) {
                 put_factors::<P, VNNI>(d, m + row, factors.add(row * blocks));
             }
             if rows == 1 {
-                let rest = walk::<P, VNNI, PLACES>(d, m, 0, factors);
-                walk::<P, VNNI, 1>(d, m, rest, factors);
+                let rest = walk::<P, VNNI>(d, m, 0, PLACES, factors);
+                walk::<P, VNNI>(d, m, rest, 1, factors);
                 continue;
             }
             if rows >= many_rows::<P>() && blocks <= UNPACKED_BLOCKS {
@@ -112,7 +112,7 @@ unsafe fn many<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize),
             bytes::unpack::<P>(d, n, w);
             let w_stride = d.k / 32 * bytes::BYTES;
             let part = Dots { w, w_stride, cols: ROWS, out: d.out.add(n), ..*d };
-            several::<Bytes<P>, VNNI>(&part, (m, rows), 0, factors);
+            several::<Bytes<P::Like>, VNNI>(&part, (m, rows), 0, factors);
         }
     }
 }
@@ -148,24 +148,25 @@ unsafe fn put_factors<P: Packed, const VNNI: bool>(d: &Dots, m: usize, to: *mut 
     }
 }
 
-/// One activation row, `m`, and weight rows from `n` on, as many as `G` places share evenly; returns the first that is left.
+/// One activation row, `m`, and weight rows from `n` on, as many as `places` share evenly; returns the first that is left.
 ///
 /// # Safety
 /// As [`q8_packed`], and the factors are the row's.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn walk<P: Packed, const VNNI: bool, const G: usize>(
+unsafe fn walk<P: Packed, const VNNI: bool>(
     d: &Dots,
     m: usize,
     n: usize,
+    places: usize,
     factors: *const Factors,
 ) -> usize {
-    let apart = (d.cols - n) / (G * ROWS) * ROWS;
+    let apart = (d.cols - n) / (places * ROWS) * ROWS;
     for n in (n..n + apart).step_by(ROWS) {
         // SAFETY: groups of the tile.
-        unsafe { products::<P, VNNI, 1, G>(d, m, (n, apart), factors, true) }
+        unsafe { products::<P, VNNI, 1>(d, m, (n, apart, places), factors, true) }
     }
-    n + G * apart
+    n + places * apart
 }
 
 /// Activation rows from `m` on and 16 weight rows, which stay in the cache meanwhile.
@@ -185,15 +186,15 @@ unsafe fn several<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usiz
             let (m, asks) = (m + done, done == 0);
             done += match (rows - done).min(most) {
                 1 => {
-                    products::<P, VNNI, 1, 1>(d, m, (n, 0), factors, asks);
+                    products::<P, VNNI, 1>(d, m, (n, 0, 1), factors, asks);
                     1
                 }
                 MOST => {
-                    products::<P, VNNI, MOST, 1>(d, m, (n, 0), factors, asks);
+                    products::<P, VNNI, MOST>(d, m, (n, 0, 1), factors, asks);
                     MOST
                 }
                 _ => {
-                    products::<P, VNNI, 2, 1>(d, m, (n, 0), factors, asks);
+                    products::<P, VNNI, 2>(d, m, (n, 0, 1), factors, asks);
                     2
                 }
             }
@@ -201,39 +202,43 @@ unsafe fn several<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usiz
     }
 }
 
-/// The products of `R` activation rows from `m` on and `G` groups of 16 weight rows, the first at row `n` and each `apart` from the
+/// The products of `R` activation rows from `m` on and some groups of 16 weight rows, the first at row `n` and each `apart` from the
 /// last.
 ///
 /// # Safety
 /// As [`q8_packed`]: they are the tile's, and the factors the activation rows'.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn products<P: Packed, const VNNI: bool, const R: usize, const G: usize>(
+unsafe fn products<P: Packed, const VNNI: bool, const R: usize>(
     d: &Dots,
     m: usize,
-    (n, apart): (usize, usize),
+    (n, apart, groups): (usize, usize, usize),
     factors: *const Factors,
     asks: bool,
 ) {
     let blocks = d.k / 32;
     let bytes = ROWS * P::BYTES / P::BLOCKS;
-    let mut sums = [[Sums([[0.0; ROWS]; CHAINS]); R]; G];
-    // SAFETY: blocks of the rows; results of the tile.
+    let mut room = MaybeUninit::<[Sums; PLACES]>::uninit();
+    let sums = room.as_mut_ptr().cast::<[Sums; R]>();
+    // SAFETY: blocks of the rows; results of the tile; `R * groups` is `PLACES` at most.
     unsafe {
+        sums.write_bytes(0, groups);
+        let sums = std::slice::from_raw_parts_mut(sums, groups);
         let (q, ..) = q8_row(d, m);
         for first in (0..blocks).step_by(P::BLOCKS) {
             for (g, sums) in sums.iter_mut().enumerate() {
                 let p = d.w.add((n + g * apart) * d.w_stride + first / P::BLOCKS * ROWS * P::BYTES);
                 let heads: [P::Head; HALVES] = [P::head(p, 0), P::head(p, 1)];
-                each_block!(P, |B| {
+                each_block!(P, |ODD, pair| {
+                    let i = 2 * pair + ODD;
                     if asks {
                         for line in (0..bytes).step_by(64) {
-                            prefetch(p.wrapping_add(B * bytes + AHEAD + line));
+                            prefetch(p.wrapping_add(i * bytes + AHEAD + line));
                         }
                     }
-                    let b = first + B;
+                    let b = first + i;
                     let x = Activations { q: q.add(32 * b), stride: d.x_stride };
-                    add::<P, VNNI, B, R>(sums, b, (p, &heads), (x, factors.add(b), blocks));
+                    add::<P, VNNI, ODD, R>(sums, b, (p, &heads, pair), (x, factors.add(b), blocks));
                 });
             }
         }
@@ -249,21 +254,22 @@ unsafe fn products<P: Packed, const VNNI: bool, const R: usize, const G: usize>(
     }
 }
 
-/// Adds the products of block `B` of those at `p` with block `b` of `R` activation rows.
+/// Adds the products of block `2 * pair + ODD` of those at `p` with block `b` of `R` activation rows.
 ///
 /// # Safety
 /// The caller has the AVX2 level, and AVX-VNNI if `VNNI`; the blocks exist, and heads and factors are theirs.
 #[inline(always)]
-unsafe fn add<P: Packed, const VNNI: bool, const B: usize, const R: usize>(
+unsafe fn add<P: Packed, const VNNI: bool, const ODD: usize, const R: usize>(
     sums: &mut [Sums; R],
     b: usize,
-    (p, heads): (*const u8, &[P::Head; HALVES]),
+    (p, heads, pair): (*const u8, &[P::Head; HALVES], usize),
     (x, factors, blocks): (Activations, *const Factors, usize),
 ) {
     macro_rules! part {
         ($part:literal) => {{
-            let v = integers::sums::<P, VNNI, B, $part, R>(p, x);
-            let w: [Scales; HALVES] = [P::scales::<B>(p, 0, &heads[0]), P::scales::<B>(p, 1, &heads[1])];
+            let v = integers::sums::<P, VNNI, ODD, $part, R>(p, pair, x);
+            let i = 2 * pair + ODD;
+            let w: [Scales; HALVES] = [P::scales(p, 0, &heads[0], i), P::scales(p, 1, &heads[1], i)];
             for (r, (v, Sums(sums))) in v.into_iter().zip(sums.iter_mut()).enumerate() {
                 let Factors { scale, extra } = *factors.add(r * blocks);
                 for (half, (v, w)) in v.into_iter().zip(w).enumerate() {

@@ -79,9 +79,9 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Si
             let heads = at.heads::<P>();
             for b in first..first + P::BLOCKS {
                 at.ask::<P>(b - first);
-                let w = match_block!(P, b - first, |B| [
-                    P::block::<B>(at.p[0], &heads[0]),
-                    P::block::<B>(at.p[1], &heads[1])
+                let w = match_block!(P, (b - first), |ODD, pair| [
+                    P::block::<ODD>(at.p[0], &heads[0], pair),
+                    P::block::<ODD>(at.p[1], &heads[1], pair)
                 ]);
                 let right = (&raw mut (*s).weights).cast::<__m512i>();
                 for (half, w) in w.iter().enumerate() {

@@ -58,31 +58,31 @@ pub trait Packed {
     /// The blocks of 16 rows are at `p`, and the machine has AVX-512 F, BW, VL and DQ.
     unsafe fn head(p: *const u8) -> Self::Head;
 
-    /// Values `4 * I..4 * I + 4` of block `B` of those at `p`, with the bias.
+    /// Values `4 * I..4 * I + 4` of block `2 * pair + ODD` of those at `p`, with the bias.
     ///
     /// # Safety
     /// As [`Packed::head`].
-    unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i;
+    unsafe fn quad<const ODD: usize, const I: usize>(p: *const u8, pair: usize) -> __m512i;
 
-    /// Scales and offsets of block `B` of those at `p`.
+    /// Scales and offsets of block `b` of those at `p`.
     ///
     /// # Safety
     /// As [`Packed::head`], which is theirs.
-    unsafe fn scales<const B: usize>(p: *const u8, head: &Self::Head) -> Scales;
+    unsafe fn scales(p: *const u8, head: &Self::Head, b: usize) -> Scales;
 
-    /// Block `B` of those at `p`.
+    /// Block `2 * pair + ODD` of those at `p`.
     ///
     /// # Safety
     /// As [`Packed::scales`].
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-    unsafe fn block<const B: usize>(p: *const u8, head: &Self::Head) -> Block {
+    unsafe fn block<const ODD: usize>(p: *const u8, head: &Self::Head, pair: usize) -> Block {
         // SAFETY: the same contract.
         unsafe {
             macro_rules! quads {
-                ($($i:literal)*) => { [$(Self::quad::<B, $i>(p)),*] };
+                ($($i:literal)*) => { [$(Self::quad::<ODD, $i>(p, pair)),*] };
             }
-            Block { q: quads!(0 1 2 3 4 5 6 7), scales: Self::scales::<B>(p, head) }
+            Block { q: quads!(0 1 2 3 4 5 6 7), scales: Self::scales(p, head, 2 * pair + ODD) }
         }
     }
 }
@@ -188,24 +188,17 @@ fn first_row(d: &Dots, tile: usize) -> usize {
     (tile * SIDE).min(d.rows - SIDE)
 }
 
-/// Does something with block `b` of those that lie together as a constant.
+/// Does something with a block, `2 * pair + ODD`, of those that lie together.
 macro_rules! match_block {
-    ($p:ty, $block:expr, |$b:ident| $do:expr) => {
-        match $block {
-            _ if <$p>::BLOCKS == 1 => match_block!(0, $b, $do),
-            0 => match_block!(0, $b, $do),
-            1 => match_block!(1, $b, $do),
-            2 => match_block!(2, $b, $do),
-            3 => match_block!(3, $b, $do),
-            4 => match_block!(4, $b, $do),
-            5 => match_block!(5, $b, $do),
-            6 => match_block!(6, $b, $do),
-            _ => match_block!(7, $b, $do),
+    ($p:ty, $block:expr, |$odd:ident, $pair:ident| $do:expr) => {{
+        let $pair = if <$p>::BLOCKS == 1 { 0 } else { $block / 2 };
+        if <$p>::BLOCKS == 1 || $block % 2 == 0 {
+            const $odd: usize = 0;
+            $do
+        } else {
+            const $odd: usize = 1;
+            $do
         }
-    };
-    ($value:literal, $b:ident, $do:expr) => {{
-        const $b: usize = $value;
-        $do
     }};
 }
 use match_block;
@@ -362,14 +355,14 @@ macro_rules! alone {
 
             #[inline]
             #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-            unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
+            unsafe fn quad<const ODD: usize, const I: usize>(p: *const u8, _: usize) -> __m512i {
                 // SAFETY: bytes of the blocks.
                 unsafe { $quad::<I>(p.add($skip)) }
             }
 
             #[inline]
             #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-            unsafe fn scales<const B: usize>($p: *const u8, _: &()) -> Scales {
+            unsafe fn scales($p: *const u8, _: &(), _: usize) -> Scales {
                 // SAFETY: bytes of the blocks.
                 unsafe { Scales { scale: [$scale; 2], offset: [$offset; 2] } }
             }
@@ -435,23 +428,23 @@ fn byte(v: __m512i, i: usize) -> __m512i {
 /// Q4_K and Q5_K: the nibbles begin at line `NIBBLES`, and Q5_K's fifth bits at line 4.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn q45_quad<const NIBBLES: usize, const B: usize, const I: usize>(p: *const u8) -> __m512i {
+unsafe fn q45_quad<const NIBBLES: usize, const ODD: usize, const I: usize>(p: *const u8, pair: usize) -> __m512i {
     // SAFETY: the caller's bytes.
-    let (v, fifth) = unsafe { (line(p, 64 * (NIBBLES + B / 2 * 8 + I)), line(p, 64 * (4 + I))) };
-    let v = if B.is_multiple_of(2) { low(v) } else { high(v) };
+    let (v, fifth) = unsafe { (line(p, 64 * (NIBBLES + pair * 8 + I)), line(p, 64 * (4 + I))) };
+    let v = if ODD == 0 { low(v) } else { high(v) };
     if NIBBLES == 4 {
         return v;
     }
-    // Bit `B` becomes bit 4.
-    let fifth = _mm512_rolv_epi32(fifth, _mm512_set1_epi32((36 - B as i32) % 32));
+    // The bit of the block's number becomes bit 4.
+    let fifth = _mm512_rolv_epi32(fifth, _mm512_set1_epi32((36 - (2 * pair + ODD) as i32) % 32));
     masked_or(v, fifth, _mm512_set1_epi8(16))
 }
 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn q45_scales<const B: usize>(_: *const u8, head: &Head) -> Scales {
-    let scale = product(head.d, byte(head.scales[B / 4], B % 4));
-    let offset = product(head.dmin, byte(head.minima[B / 4], B % 4));
+unsafe fn q45_scales(_: *const u8, head: &Head, b: usize) -> Scales {
+    let scale = product(head.d, byte(head.scales[b / 4], b % 4));
+    let offset = product(head.dmin, byte(head.minima[b / 4], b % 4));
     Scales { scale: [scale; 2], offset: [offset; 2] }
 }
 
@@ -476,24 +469,24 @@ macro_rules! superblocks {
 
             #[inline]
             #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-            unsafe fn quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
+            unsafe fn quad<const ODD: usize, const I: usize>(p: *const u8, pair: usize) -> __m512i {
                 // SAFETY: bytes of the superblocks.
-                unsafe { $quad(p) }
+                unsafe { $quad(p, pair) }
             }
 
             #[inline]
             #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-            unsafe fn scales<const B: usize>(p: *const u8, head: &$head) -> Scales {
+            unsafe fn scales(p: *const u8, head: &$head, b: usize) -> Scales {
                 // SAFETY: bytes of the superblocks.
-                unsafe { $scales(p, head) }
+                unsafe { $scales(p, head, b) }
             }
         }
     };
 }
 
-superblocks!(Q4K: bytes 144, wide true, bits 4, bias 0, offsets true, Head: q45_head, q45_quad::<4, B, I>, q45_scales::<B>);
-superblocks!(Q5K: bytes 176, wide true, bits 5, bias 0, offsets true, Head: q45_head, q45_quad::<12, B, I>, q45_scales::<B>);
-superblocks!(Q6K: bytes 210, wide false, bits 6, bias 32, offsets false, __m512: q6_head, q6_quad::<B, I>, q6_scales::<B>);
+superblocks!(Q4K: bytes 144, wide true, bits 4, bias 0, offsets true, Head: q45_head, q45_quad::<4, ODD, I>, q45_scales);
+superblocks!(Q5K: bytes 176, wide true, bits 5, bias 0, offsets true, Head: q45_head, q45_quad::<12, ODD, I>, q45_scales);
+superblocks!(Q6K: bytes 210, wide false, bits 6, bias 32, offsets false, __m512: q6_head, q6_quad::<ODD, I>, q6_scales);
 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
@@ -507,21 +500,21 @@ unsafe fn q6_head(p: *const u8) -> __m512 {
 /// the high bytes.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn q6_quad<const B: usize, const I: usize>(p: *const u8) -> __m512i {
-    let (step, at) = (B / 4, B % 4);
+unsafe fn q6_quad<const ODD: usize, const I: usize>(p: *const u8, pair: usize) -> __m512i {
+    let (step, upper) = (pair / 2, pair % 2);
     // SAFETY: the caller's bytes.
-    let (l, h) = unsafe { (line(p, 64 * (16 * step + at % 2 * 8 + I)), line(p, 64 * (32 + 8 * step + I))) };
-    let l = if at < 2 { l } else { _mm512_srli_epi16::<4>(l) };
-    join(l, _mm512_rolv_epi32(h, _mm512_set1_epi32((36 - 2 * at as i32) % 32)))
+    let (l, h) = unsafe { (line(p, 64 * (16 * step + 8 * ODD + I)), line(p, 64 * (32 + 8 * step + I))) };
+    let l = _mm512_srlv_epi16(l, _mm512_set1_epi16(4 * upper as i16));
+    join(l, _mm512_rolv_epi32(h, _mm512_set1_epi32((36 - 2 * (2 * upper + ODD) as i32) % 32)))
 }
 
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn q6_scales<const B: usize>(p: *const u8, d: &__m512) -> Scales {
+unsafe fn q6_scales(p: *const u8, d: &__m512, b: usize) -> Scales {
     // SAFETY: the caller's bytes.
-    let scales = unsafe { line(p, 64 * (48 + B / 2)) };
+    let scales = unsafe { line(p, 64 * (48 + b / 2)) };
     let scale = |half: usize| {
-        let top = _mm512_sllv_epi32(scales, _mm512_set1_epi32(8 * (3 - (B % 2 * 2 + half)) as i32));
+        let top = _mm512_sllv_epi32(scales, _mm512_set1_epi32(8 * (3 - (b % 2 * 2 + half)) as i32));
         product(*d, _mm512_srai_epi32::<24>(top))
     };
     Scales { scale: [scale(0), scale(1)], offset: [_mm512_setzero_ps(); 2] }

@@ -53,22 +53,23 @@ unsafe fn groups<P: Packed, const G: usize>(d: &Dots, (n, apart): (usize, usize)
         for b in (0..blocks).step_by(P::BLOCKS.max(CHAINS)) {
             let at = |g: usize, b: usize| d.w.add((n + g * apart) * d.w_stride + b / P::BLOCKS * ROWS * P::BYTES);
             let heads: [P::Head; G] = std::array::from_fn(|g| P::head(at(g, b)));
-            // Block `B` of them, of chain `C`.
-            macro_rules! add {
-                ($($B:literal $C:literal)*) => {$(
-                    if P::BLOCKS == 8 || b + $B < blocks {
-                        let x = x.further(d, 0, b + $B);
-                        for (g, sum) in sum.iter_mut().enumerate() {
-                            let at = at(g, b + $B);
-                            ask(at.add($B % P::BLOCKS * bytes), bytes, AHEAD);
-                            sum[$C] = multiply::<P>(sum[$C], &P::block::<$B>(at, &heads[g]), x);
+            for first in (0..P::BLOCKS.max(CHAINS)).step_by(CHAINS) {
+                // The block of chain `C` and the last bit of its number.
+                macro_rules! add {
+                    ($($C:literal $odd:literal)*) => {$(
+                        let i = first + $C;
+                        if P::BLOCKS == 8 || b + i < blocks {
+                            let x = x.further(d, 0, b + i);
+                            for (g, sum) in sum.iter_mut().enumerate() {
+                                let at = at(g, b + i);
+                                ask(at.add(i % P::BLOCKS * bytes), bytes, AHEAD);
+                                let w = P::block::<$odd>(at, &heads[g], i % P::BLOCKS / 2);
+                                sum[$C] = multiply::<P>(sum[$C], &w, x);
+                            }
                         }
-                    }
-                )*};
-            }
-            add!(0 0 1 1 2 2 3 3);
-            if P::BLOCKS == 8 {
-                add!(4 0 5 1 6 2 7 3);
+                    )*};
+                }
+                add!(0 0 1 1 2 0 3 1);
             }
         }
         for (g, sum) in sum.into_iter().enumerate() {

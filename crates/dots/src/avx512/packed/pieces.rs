@@ -251,12 +251,12 @@ impl Ahead {
         unsafe {
             ask(self.from.wrapping_add((self.block + block) * bytes), bytes, self.far);
             macro_rules! quads {
-                ($b:ident, $p:expr, $($i:literal)*) => {
-                    [$(_mm512_sub_epi8(P::quad::<$b, $i>($p), _mm512_set1_epi8(P::BIAS as i8))),*]
+                ($odd:ident, $pair:ident, $p:expr, $($i:literal)*) => {
+                    [$(_mm512_sub_epi8(P::quad::<$odd, $i>($p, $pair), _mm512_set1_epi8(P::BIAS as i8))),*]
                 };
             }
             let p = self.from.add(if P::BLOCKS == 1 { block * bytes } else { 0 });
-            let quads = match_block!(P, self.block + block, |B| quads!(B, p, 0 1 2 3 4 5 6 7));
+            let quads = match_block!(P, (self.block + block), |ODD, pair| quads!(ODD, pair, p, 0 1 2 3 4 5 6 7));
             let to = self.to.add(unit);
             for (i, quad) in quads.into_iter().enumerate() {
                 match P::WIDE {
@@ -288,7 +288,7 @@ impl<const U: usize> Factors<U> {
             for unit in (0..U).step_by(32 / values::<P>()) {
                 let block = unit * values::<P>() / 32;
                 let p = p.add(if P::BLOCKS == 1 { block * ROWS * P::BYTES } else { 0 });
-                let Scales { scale, offset } = match_block!(P, first + block, |B| P::scales::<B>(p, &head));
+                let Scales { scale, offset } = P::scales(p, &head, first + block);
                 factors.scale[unit] = scale[0];
                 factors.offset[unit] = offset[0];
                 if !P::WIDE {

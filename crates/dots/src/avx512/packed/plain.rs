@@ -61,8 +61,8 @@ pub unsafe fn q8_packed_plain<P: Packed>(d: &Dots) {
                 prepare::<P>(d, s, m, row);
             }
             if rows == 1 {
-                let rest = walk::<P, { PLACES / 2 }>(d, s, m, 0);
-                walk::<P, 1>(d, s, m, rest);
+                let rest = walk::<P>(d, s, m, 0, PLACES / 2);
+                walk::<P>(d, s, m, rest, 1);
                 continue;
             }
             for n in (0..d.cols).step_by(2 * ROWS) {
@@ -103,21 +103,21 @@ unsafe fn prepare<P: Packed>(d: &Dots, s: *mut Scratch, m: usize, row: usize) {
     }
 }
 
-/// One activation row and weight rows from `n` on, as many as `G` pairs of places share evenly; the last walk takes all.
-/// Returns the first that is left.
+/// One activation row and weight rows from `n` on, as many as `places` pairs of places share evenly; the last walk, of one, takes
+/// all. Returns the first that is left.
 ///
 /// # Safety
 /// As [`q8_packed_plain`]; the row is prepared.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn walk<P: Packed, const G: usize>(d: &Dots, s: *mut Scratch, m: usize, n: usize) -> usize {
+unsafe fn walk<P: Packed>(d: &Dots, s: *mut Scratch, m: usize, n: usize, places: usize) -> usize {
     let left = d.cols - n;
-    let apart = if G == 1 { left.div_ceil(2 * ROWS) * ROWS } else { left / (2 * G * ROWS) * ROWS };
+    let apart = if places == 1 { left.div_ceil(2 * ROWS) * ROWS } else { left / (2 * places * ROWS) * ROWS };
     for n in (n..n + apart).step_by(ROWS) {
         // SAFETY: groups of the tile.
-        unsafe { products::<P, 1, G>(d, s, (m, 0), (n, apart), true) }
+        unsafe { products::<P, 1>(d, s, (m, 0), (n, apart, places), true) }
     }
-    n + 2 * G * apart
+    n + 2 * places * apart
 }
 
 /// The prepared activation rows from `m` on and 32 weight rows, which stay in the cache meanwhile.
@@ -133,15 +133,15 @@ unsafe fn several<P: Packed>(d: &Dots, s: *mut Scratch, (m, rows): (usize, usize
         unsafe {
             row += match rows - row {
                 1 => {
-                    products::<P, 1, 1>(d, s, (m, row), (n, ROWS), row == 0);
+                    products::<P, 1>(d, s, (m, row), (n, ROWS, 1), row == 0);
                     1
                 }
                 2..MOST => {
-                    products::<P, 2, 1>(d, s, (m, row), (n, ROWS), row == 0);
+                    products::<P, 2>(d, s, (m, row), (n, ROWS, 1), row == 0);
                     2
                 }
                 _ => {
-                    products::<P, MOST, 1>(d, s, (m, row), (n, ROWS), row == 0);
+                    products::<P, MOST>(d, s, (m, row), (n, ROWS, 1), row == 0);
                     MOST
                 }
             }
@@ -149,21 +149,21 @@ unsafe fn several<P: Packed>(d: &Dots, s: *mut Scratch, (m, rows): (usize, usize
     }
 }
 
-/// The products of `R` activation rows, `m + row` the first, with `G` pairs of groups of 16 weight rows: the first at row `n`, each
+/// The products of `R` activation rows, `m + row` the first, with some pairs of groups of 16 weight rows: the first at row `n`, each
 /// `apart` from the last. A group that is not there has the one before it in its place.
 ///
 /// # Safety
 /// As [`q8_packed_plain`]: the rows are prepared.
 #[inline(never)]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn products<P: Packed, const R: usize, const G: usize>(
+unsafe fn products<P: Packed, const R: usize>(
     d: &Dots,
     s: *mut Scratch,
     (m, row): (usize, usize),
-    (n, apart): (usize, usize),
+    (n, apart, pairs): (usize, usize, usize),
     asks: bool,
 ) {
-    const { assert!(R * G <= MOST) };
+    debug_assert!(R * pairs <= MOST);
     let blocks = d.k / 32;
     let bytes = ROWS * P::BYTES / P::BLOCKS;
     // SAFETY: blocks of the rows; results of the tile.
@@ -175,25 +175,26 @@ unsafe fn products<P: Packed, const R: usize, const G: usize>(
         let exists = |group: usize| n + group * apart < d.cols;
         let at = |group: usize| d.w.add((n + group * apart) * d.w_stride);
         for first in (0..blocks).step_by(P::BLOCKS) {
-            for g in 0..G {
+            for g in 0..pairs {
                 let skip = first / P::BLOCKS * ROWS * P::BYTES;
                 let p = [at(2 * g).add(skip), at(2 * g + usize::from(exists(2 * g + 1))).add(skip)];
                 let heads = [P::head(p[0]), P::head(p[1])];
-                each_block!(P, |B| {
+                each_block!(P, |ODD, pair| {
+                    let i = 2 * pair + ODD;
                     for p in p.iter().filter(|_| asks) {
                         for line in (0..bytes).step_by(64) {
-                            prefetch(p.wrapping_add(B * bytes + AHEAD + line));
+                            prefetch(p.wrapping_add(i * bytes + AHEAD + line));
                         }
                     }
-                    let b = first + B;
+                    let b = first + i;
                     let (q, stride) =
                         if P::BITS == 8 { (words.add(64 * b), 64 * blocks) } else { (q.add(32 * b), d.x_stride) };
                     let x = Blocks { q, stride, factors: factors.add(b), apart: blocks };
-                    add::<P, R, B>((Sums::at(sum, b % CHAINS, R * g), b < CHAINS), (p, &heads), x);
+                    add::<P, R, ODD>((Sums::at(sum, b % CHAINS, R * g), b < CHAINS), (p, &heads, pair), x);
                 });
             }
         }
-        for (group, r) in (0..2 * G).filter(|&group| exists(group)).flat_map(|group| (0..R).map(move |r| (group, r))) {
+        for (group, r) in (0..2 * pairs).filter(|&group| exists(group)).flat_map(|group| (0..R).map(move |r| (group, r))) {
             let mut chains = [_mm512_setzero_ps(); CHAINS];
             for (c, chain) in chains.iter_mut().enumerate() {
                 let at = Sums::at(sum, c, R * (group / 2) + r).cast::<f32>();
@@ -204,20 +205,21 @@ unsafe fn products<P: Packed, const R: usize, const G: usize>(
     }
 }
 
-/// Adds the products of the `R` blocks at `x` with block `B` of those at both `p` to their sums, or begins them.
+/// Adds the products of the `R` blocks at `x` with block `2 * pair + ODD` of those at both `p` to their sums, or begins them.
 ///
 /// # Safety
 /// The caller has AVX-512 F, BW, VL and DQ; the blocks and the sums exist, and the heads are theirs.
 #[inline(always)]
-unsafe fn add<P: Packed, const R: usize, const B: usize>(
+unsafe fn add<P: Packed, const R: usize, const ODD: usize>(
     (sums, begins): (*mut [f32; 2 * ROWS], bool),
-    (p, heads): ([*const u8; 2], &[P::Head; 2]),
+    (p, heads, pair): ([*const u8; 2], &[P::Head; 2], usize),
     x: Blocks,
 ) {
     macro_rules! part {
         ($part:literal) => {{
-            let v = integers::<P, R, B, $part>(p, x);
-            let w = [P::scales::<B>(p[0], &heads[0]), P::scales::<B>(p[1], &heads[1])];
+            let v = integers::<P, R, ODD, $part>(p, pair, x);
+            let b = 2 * pair + ODD;
+            let w = [P::scales(p[0], &heads[0], b), P::scales(p[1], &heads[1], b)];
             for (r, v) in v.iter().enumerate() {
                 let Factors { scale, extra } = *x.factors.add(r * x.apart);
                 for (half, (v, w)) in v.iter().zip(&w).enumerate() {
@@ -250,8 +252,9 @@ unsafe fn add<P: Packed, const R: usize, const B: usize>(
 /// # Safety
 /// As [`add`].
 #[inline(always)]
-unsafe fn integers<P: Packed, const R: usize, const B: usize, const PART: usize>(
+unsafe fn integers<P: Packed, const R: usize, const ODD: usize, const PART: usize>(
     p: [*const u8; 2],
+    pair: usize,
     x: Blocks,
 ) -> [[__m512i; 2]; R] {
     // SAFETY: the same contract.
@@ -262,8 +265,8 @@ unsafe fn integers<P: Packed, const R: usize, const B: usize, const PART: usize>
         let mut v = [[_mm512_setzero_si512(); 2]; R];
         macro_rules! quads {
             ($($i:literal $j:literal)*) => {$(
-                let w = [P::quad::<B, $i>(p[0]), P::quad::<B, $i>(p[1])];
-                let u = [P::quad::<B, $j>(p[0]), P::quad::<B, $j>(p[1])];
+                let w = [P::quad::<ODD, $i>(p[0], pair), P::quad::<ODD, $i>(p[1], pair)];
+                let u = [P::quad::<ODD, $j>(p[0], pair), P::quad::<ODD, $j>(p[1], pair)];
                 for (r, v) in v.iter_mut().enumerate() {
                     let at = (bases[r / 4], offsets[r % 4]);
                     match P::BITS {
@@ -271,7 +274,7 @@ unsafe fn integers<P: Packed, const R: usize, const B: usize, const PART: usize>
                             short::<$i>(v, w, at);
                             short::<$j>(v, u, at);
                         }
-                        5 | 6 => pair::<$i>(v, [w, u], at),
+                        5 | 6 => twice::<$i>(v, [w, u], at),
                         _ => {
                             words::<$i>(v, w, at);
                             words::<$j>(v, u, at);
@@ -334,7 +337,7 @@ unsafe fn short<const I: usize>([v0, v1]: &mut [__m512i; 2], [w0, w1]: [__m512i;
 /// The block of activations exists.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn pair<const I: usize>(
+unsafe fn twice<const I: usize>(
     [v0, v1]: &mut [__m512i; 2],
     [w, u]: [[__m512i; 2]; 2],
     (q, offset): (*const u8, usize),

@@ -155,10 +155,10 @@ unsafe fn columns<P: Packed, const R: usize>(d: &Dots, sum: *mut Sums<MOST>, mut
         let mut w = Pair::new(d, n);
         for first in (0..d.k / 32).step_by(P::BLOCKS) {
             let heads = w.heads::<P>();
-            each_block!(P, |B| {
+            each_block!(P, |ODD, pair| {
                 soon.ask::<P>();
-                let b = first + B;
-                add::<P, R, B>((Sums::at(sum, b % CHAINS, 0), b < CHAINS), (w.p, &heads), x);
+                let b = first + 2 * pair + ODD;
+                add::<P, R, ODD>((Sums::at(sum, b % CHAINS, 0), b < CHAINS), (w.p, &heads, pair), x);
                 x = Blocks { q: x.q.add(32), factors: x.factors.add(R), ..x };
             });
             w.advance::<P>();
@@ -166,26 +166,27 @@ unsafe fn columns<P: Packed, const R: usize>(d: &Dots, sum: *mut Sums<MOST>, mut
     }
 }
 
-/// Adds the products of the `R` blocks at `x` with block `B` of those at both `p` to their sums, or begins them.
+/// Adds the products of the `R` blocks at `x` with block `2 * pair + ODD` of those at both `p` to their sums, or begins them.
 ///
 /// # Safety
 /// The caller has the AVX-512 level; the blocks and the sums exist, and the heads are theirs.
 #[inline(always)]
-unsafe fn add<P: Packed, const R: usize, const B: usize>(
+unsafe fn add<P: Packed, const R: usize, const ODD: usize>(
     (sums, begins): (*mut [f32; 2 * ROWS], bool),
-    (p, heads): ([*const u8; 2], &[P::Head; 2]),
+    (p, heads, pair): ([*const u8; 2], &[P::Head; 2], usize),
     x: Blocks,
 ) {
     // SAFETY: the same contract.
     unsafe {
-        let scales = [P::scales::<B>(p[0], &heads[0]), P::scales::<B>(p[1], &heads[1])];
+        let b = 2 * pair + ODD;
+        let scales = [P::scales(p[0], &heads[0], b), P::scales(p[1], &heads[1], b)];
         // With four rows or fewer nobody goes to the second base, which may then lie outside.
         let bases = [x.q, x.q.wrapping_add(4 * x.stride)];
         let offsets = [0, x.stride, 2 * x.stride, 3 * x.stride];
         let mut v = starts::<P, R>(x, 0);
         macro_rules! quads {
             ($($i:literal)*) => {$(
-                let w = [P::quad::<B, $i>(p[0]), P::quad::<B, $i>(p[1])];
+                let w = [P::quad::<ODD, $i>(p[0], pair), P::quad::<ODD, $i>(p[1], pair)];
                 for (r, v) in v.iter_mut().enumerate() {
                     add_quad::<$i>(v, w, (bases[r / 4], offsets[r % 4]));
                 }
