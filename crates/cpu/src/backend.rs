@@ -9,8 +9,8 @@ use crate::parts::{self, Parts, Progress};
 use crate::pool::Pool;
 use crate::ready::{self, Ready, Unready};
 use crate::simd::prefetch;
-use akunu_dots::dots::{AHEAD, PLACES};
-use akunu_dots::packed;
+use akunu_gemm::dots::{AHEAD, PLACES};
+use akunu_gemm::packed;
 use akunu_dtype::DType;
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{MAXIMA_SLICE, Params, slots};
@@ -130,7 +130,7 @@ impl Cpu {
         });
         let packs = |w: &Weight| {
             let fits = w.rows.is_multiple_of(packed::ROWS) && w.cols <= packed::MAX_COLS;
-            fits && akunu_dots::table::packs(w.dtype, self.level)
+            fits && akunu_gemm::table::packs(w.dtype, self.level)
         };
         !self.in_place && weight.is_some_and(packs)
     }

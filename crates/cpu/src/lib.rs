@@ -14,7 +14,8 @@ mod parts;
 pub mod pool;
 pub mod ready;
 
-pub use akunu_dots::{level, simd};
+pub use akunu_simd as simd;
+pub use akunu_simd::level;
 pub use backend::{Cpu, Error, Options, PART_ROWS, ReplayError};
 pub use level::{Level, LevelError};
 pub use memory::{KvPool, Memory, MemoryError, MemoryPlan, WeightFile};

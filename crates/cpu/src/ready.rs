@@ -7,7 +7,7 @@ use crate::context::Beside;
 use crate::kernels;
 use crate::level::Level;
 use crate::memory::Memory;
-use akunu_dots::packed;
+use akunu_gemm::packed;
 use akunu_dtype::{DType, q8, tiles};
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{slots as at, *};

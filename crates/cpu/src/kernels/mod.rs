@@ -20,9 +20,9 @@ pub use attention::LONG;
 use crate::context::Context;
 use crate::lane::Lane;
 use crate::level::Level;
-use akunu_dots::dots::DotsFn;
+use akunu_gemm::dots::DotsFn;
 #[cfg(target_arch = "x86_64")]
-use akunu_dots::strip::StripFn;
+use akunu_gemm::strip::StripFn;
 use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
 use matmul::InnerFn;

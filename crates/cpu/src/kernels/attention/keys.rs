@@ -167,7 +167,7 @@ impl Span {
 /// Keys or values of a span that will be read soon, asked for bit by bit while other things are computed: a core has room for
 /// few requests, and waits when all of them come at once.
 ///
-/// They are asked for at several places by turns, because memory gives most so (see `akunu_dots::dots::PLACES`). Where a row's
+/// They are asked for at several places by turns, because memory gives most so (see `akunu_gemm::dots::PLACES`). Where a row's
 /// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Almost nothing
 /// here branches: in loops this short that costs more than what is asked for saves.
 pub(super) struct Asking<'a> {

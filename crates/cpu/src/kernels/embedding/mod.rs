@@ -4,7 +4,7 @@ use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
 use crate::simd::Simd;
-use akunu_dots::packed::Fields;
+use akunu_gemm::packed::Fields;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
 use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};
 use akunu_plan::record::{Record, W_IS_PACKED};

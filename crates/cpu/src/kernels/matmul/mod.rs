@@ -1,14 +1,14 @@
-//! Matrix products: what is around the dot products of `akunu_dots`.
+//! Matrix products: what is around the dot products of `akunu_gemm`.
 
 #[cfg(target_arch = "x86_64")]
 pub mod amx;
 mod product;
 
 use crate::kernels::KernelRow;
-use akunu_dots::dots::DotsFn;
+use akunu_gemm::dots::DotsFn;
 #[cfg(target_arch = "x86_64")]
-use akunu_dots::strip::StripFn;
-use akunu_dots::table::{Act, DOTS};
+use akunu_gemm::strip::StripFn;
+use akunu_gemm::table::{Act, DOTS};
 use akunu_dtype::DType;
 use akunu_plan::op::MatMulParams;
 #[cfg(target_arch = "x86_64")]
@@ -85,7 +85,7 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
         ("matmul_heads", OpKind::MatMulHeads, heads::serves, amx::matmul_heads),
     ];
     products.into_iter().flat_map(|(name, op, serves, run)| {
-        akunu_dots::table::STRIPS.iter().map(move |strip| KernelRow {
+        akunu_gemm::table::STRIPS.iter().map(move |strip| KernelRow {
             name: format!("{name} amx {}", strip.name),
             op,
             level: Level::Amx,

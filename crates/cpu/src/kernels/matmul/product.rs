@@ -12,7 +12,7 @@ use crate::lane::Lane;
 use crate::level::Level;
 use crate::simd::{Body, Simd};
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu, soft_cap};
-use akunu_dots::dots::{Dots, DotsFn};
+use akunu_gemm::dots::{Dots, DotsFn};
 use akunu_plan::op::{Activation, MAXIMA_SLICE, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Record, Y_FORM};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Packed weights: nothing is lost, and what a register wants together lies together.
 
-use akunu_dots::packed::{Fields, ROWS};
+use akunu_gemm::packed::{Fields, ROWS};
 use akunu_dtype::{DType, FORMATS};
 
 #[test]

@@ -2,11 +2,11 @@
 //! two, from the last-level cache and from memory, and for eight rows on two threads from memory; GOP/s
 //! for several rows with weights in the second-level cache.
 //!
-//! `cargo run --release -p akunu-dots --example dots_bench -- [PART OF A NAME]...`
+//! `cargo run --release -p akunu-gemm --example dots_bench -- [PART OF A NAME]...`
 //! Every figure is the best of several passes, since other processes only ever slow one down.
 
-use akunu_dots::dots::{Dots, PLACES};
-use akunu_dots::table::{Act, DOTS, DotsRow};
+use akunu_gemm::dots::{Dots, PLACES};
+use akunu_gemm::table::{Act, DOTS, DotsRow};
 use akunu_dtype::{DType, Format, q8};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,10 +1,10 @@
 //! Every row of the dot-product table that this machine can run, against an f64 definition, against
 //! the portable kernel to the bit, and against itself in other tile shapes to the bit.
 
-use akunu_dots::dots::Dots;
-use akunu_dots::level::Level;
-use akunu_dots::packed::{Fields, ROWS};
-use akunu_dots::table::{Act, DOTS, DotsRow, find};
+use akunu_gemm::dots::Dots;
+use akunu_simd::level::Level;
+use akunu_gemm::packed::{Fields, ROWS};
+use akunu_gemm::table::{Act, DOTS, DotsRow, find};
 use akunu_dtype::{DType, FORMATS, Planes, PlanesMut, Unpacked, q8};
 use std::cell::OnceCell;
 

@@ -1,12 +1,12 @@
 //! What brings numbers into the layout of tiles.
 #![cfg(target_arch = "x86_64")]
 
-use akunu_dots::dots::Dots;
-use akunu_dots::level::Level;
-use akunu_dots::packed::{Fields, ROWS};
-use akunu_dots::simd::tiles::{SIDE, STEP, transpose};
-use akunu_dots::strip::Strip;
-use akunu_dots::table::STRIPS;
+use akunu_gemm::dots::Dots;
+use akunu_simd::level::Level;
+use akunu_gemm::packed::{Fields, ROWS};
+use akunu_simd::tiles::{SIDE, STEP, transpose};
+use akunu_gemm::strip::Strip;
+use akunu_gemm::table::STRIPS;
 use akunu_dtype::{DType, FORMATS};
 use std::arch::x86_64::*;
 

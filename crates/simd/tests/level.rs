@@ -1,6 +1,6 @@
 //! Levels: their order, their names, and those a machine does not have.
 
-use akunu_dots::level::Level;
+use akunu_simd::level::Level;
 
 #[test]
 fn levels_are_ordered_and_have_names() {

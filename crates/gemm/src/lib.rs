@@ -1,5 +1,4 @@
-//! Dot products of activation rows with weight rows: every weight format at every instruction-set level, and the vectors and
-//! levels they are written for.
+//! Dot products of activation rows with weight rows: every weight format at every instruction-set level.
 //!
 //! This is most of the machine code and takes minutes to compile. Nothing here knows of programs, threads or memory, so that
 //! changing those does not compile it again; and its tests are beside it (`tests/`), so that testing does not either.
@@ -10,14 +9,15 @@ mod avx2;
 mod avx512;
 pub mod dots;
 mod generic;
-pub mod level;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 pub mod packed;
-pub mod simd;
 #[cfg(target_arch = "x86_64")]
 pub mod strip;
 pub mod table;
+
+use akunu_simd as simd;
+use akunu_simd::level;
 
 /// The body for every block of those that lie together, `2 * pair + ODD`, with the last bit of its number as a constant: two
 /// blocks share their bytes.

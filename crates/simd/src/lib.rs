@@ -12,6 +12,7 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub mod bf16;
 mod generic;
+pub mod level;
 pub mod math;
 #[cfg(target_arch = "x86_64")]
 pub mod tiles;

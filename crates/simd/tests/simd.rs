@@ -1,8 +1,8 @@
 //! Every level's vector against plain arithmetic, and the functions against f64.
 
-use akunu_dots::level::Level;
-use akunu_dots::simd::math::{Function, GeluErf, GeluTanh, Silu, exp, tanh};
-use akunu_dots::simd::*;
+use akunu_simd::level::Level;
+use akunu_simd::math::{Function, GeluErf, GeluTanh, Silu, exp, tanh};
+use akunu_simd::*;
 use half::f16;
 
 /// Runs `check` for every level this machine has; the name goes into failures.
