@@ -18,6 +18,7 @@ impl Simd for Generic {
     type V = V;
     const LANES: usize = LANES;
     const REGISTERS: usize = 16;
+    const CONVERTS: bool = false;
 
     #[inline(always)]
     unsafe fn assume() -> Self {

@@ -94,6 +94,8 @@ pub trait Simd: Copy {
     const LANES: usize;
     /// Vector registers of the level, for kernels that keep tiles in them.
     const REGISTERS: usize;
+    /// Whether f16 and int8 values become f32 in an instruction or two.
+    const CONVERTS: bool = true;
 
     /// # Safety
     /// The machine has the instructions of this level.

@@ -155,8 +155,7 @@ pub fn table() -> &'static [KernelRow] {
             &[activation::GATED],
             &[common::ADD, common::GATHER_ROWS, common::MEAN_ROWS],
             &[kv_cache::HEADS, kv_cache::HEAD],
-            &[attention::F32, attention::F16_32, attention::F16_64, attention::F16_128, attention::F16],
-            &[attention::Q8_0, attention::ANY],
+            &[attention::ATTENTION],
             #[cfg(target_arch = "x86_64")]
             &[attention::tiled::TILED],
             &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],

@@ -159,6 +159,12 @@ impl Span {
         span
     }
 
+    /// The blocks; how many is hidden from the compiler, which would write out loops over them.
+    #[inline(always)]
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks[..std::hint::black_box(SPAN_BLOCKS)]
+    }
+
     fn bytes<K: Keys>(&self) -> usize {
         self.rounds.iter().map(|round| K::PLACES * round.bytes).sum()
     }

@@ -1,5 +1,6 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
+use super::Reading;
 use super::keys::{Asking, Block, Keys, SPAN, SPAN_BLOCKS, Span};
 use crate::simd::{Body, Simd};
 use crate::simd::math::{exp, soft_cap};
@@ -130,10 +131,11 @@ impl Tile {
     /// # Safety
     /// The blocks have what they say is seen, which is what the queries see of the span.
     #[inline(always)]
-    pub unsafe fn visit<S: Simd, K: Keys>(
+    pub unsafe fn visit<S: Simd>(
         &mut self,
         s: S,
         p: &AttentionParams,
+        reading: Reading<S>,
         base: usize,
         (here, head): (&Span, usize),
         (next, next_head): (&Span, usize),
@@ -143,10 +145,10 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps(&here.blocks);
         // SAFETY: the caller's promise.
         unsafe {
-            s.call(Score::<K> { tile: self, p, seen: seen.clone(), here: (here, head), steps, keys: PhantomData });
+            (reading.score)(s, Score { tile: self, p, seen: seen.clone(), here: (here, head), steps });
             s.call(Weigh { tile: self, cap: p.soft_cap, base, seen });
             let (here, next) = ((here, head), (next, next_head));
-            s.call(Mix::<K> { tile: self, p, here, steps, next, whole: false, keys: PhantomData });
+            (reading.mix)(s, Mix { tile: self, p, here, steps, next, whole: false });
         }
     }
 
@@ -164,7 +166,7 @@ impl Tile {
         steps: usize,
     ) {
         let soon = &mut Asking::new::<K>(here, head as isize + here.values, (steps, K::LINES));
-        for (index, block) in here.blocks.iter().enumerate() {
+        for (index, block) in here.blocks().iter().enumerate() {
             let keys = block.keys.wrapping_add(head);
             // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
             unsafe {
@@ -302,7 +304,7 @@ impl Tile {
         let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
         let soon = (steps * passes, K::LINES.div_ceil(passes));
         let soon = &mut Asking::new::<K>(next, next_head as isize, soon);
-        let (blocks, values) = (&here.blocks, (&values, row_bytes));
+        let (blocks, values) = (here.blocks(), (&values, row_bytes));
         let together = together::<S>();
         let mut t = 0;
         // SAFETY: the caller's promise, and `t` never passes `count`.
@@ -326,7 +328,7 @@ impl Tile {
         &self,
         s: S,
         t: usize,
-        blocks: &[Block; SPAN_BLOCKS],
+        blocks: &[Block],
         values: (&[*const u8; SPAN_BLOCKS], usize),
         soon: &mut Asking,
         whole: bool,
@@ -359,7 +361,7 @@ impl Tile {
         &self,
         s: S,
         (t, at): (usize, usize),
-        blocks: &[Block; SPAN_BLOCKS],
+        blocks: &[Block],
         (values, row_bytes): (&[*const u8; SPAN_BLOCKS], usize),
         soon: &mut Asking,
         whole: bool,
@@ -429,24 +431,62 @@ impl Tile {
     }
 }
 
-/// [`Tile::score_blocks`] as a function of its own.
-pub(super) struct Score<'a, K> {
+/// What [`Tile::score_blocks`] takes.
+pub(super) struct Score<'a> {
     pub tile: &'a Tile,
     pub p: &'a AttentionParams,
     pub seen: Range<usize>,
     pub here: (&'a Span, usize),
     pub steps: usize,
-    pub keys: PhantomData<K>,
 }
 
-impl<K: Keys> Body for Score<'_, K> {
+/// What [`Tile::mix`] takes.
+pub(super) struct Mix<'a> {
+    pub tile: &'a Tile,
+    pub p: &'a AttentionParams,
+    pub here: (&'a Span, usize),
+    pub steps: usize,
+    pub next: (&'a Span, usize),
+    pub whole: bool,
+}
+
+/// A step of attention, for keys and values that are read as `K` does it.
+struct Of<T, K>(T, PhantomData<K>);
+
+impl<K: Keys> Body for Of<Score<'_>, K> {
     type Output = ();
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
+        let Score { tile, p, seen, here, steps } = self.0;
         // SAFETY: the same contract.
-        unsafe { self.tile.score_blocks::<S, K>(s, self.p, &self.seen, self.here, self.steps) }
+        unsafe { tile.score_blocks::<S, K>(s, p, &seen, here, steps) }
     }
+}
+
+impl<K: Keys> Body for Of<Mix<'_>, K> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Mix { tile, p, here, steps, next, whole } = self.0;
+        // SAFETY: the same contract.
+        unsafe { tile.mix::<S, K>(s, p, here, steps, next, whole) }
+    }
+}
+
+/// # Safety
+/// As [`Tile::score_blocks`].
+pub(super) unsafe fn score<S: Simd, K: Keys>(s: S, score: Score<'_>) {
+    // SAFETY: the same contract.
+    unsafe { s.call(Of::<_, K>(score, PhantomData)) }
+}
+
+/// # Safety
+/// As [`Tile::mix`].
+pub(super) unsafe fn mix<S: Simd, K: Keys>(s: S, mix: Mix<'_>) {
+    // SAFETY: the same contract.
+    unsafe { s.call(Of::<_, K>(mix, PhantomData)) }
 }
 
 /// [`Tile::weigh`] as a function of its own.
@@ -464,27 +504,6 @@ impl Body for Weigh<'_> {
     unsafe fn run<S: Simd>(self, s: S) {
         // SAFETY: the same contract.
         unsafe { self.tile.weigh(s, self.cap, self.base, &self.seen) }
-    }
-}
-
-/// [`Tile::mix`] as a function of its own.
-pub(super) struct Mix<'a, K> {
-    pub tile: &'a Tile,
-    pub p: &'a AttentionParams,
-    pub here: (&'a Span, usize),
-    pub steps: usize,
-    pub next: (&'a Span, usize),
-    pub whole: bool,
-    pub keys: PhantomData<K>,
-}
-
-impl<K: Keys> Body for Mix<'_, K> {
-    type Output = ();
-
-    #[inline(always)]
-    unsafe fn run<S: Simd>(self, s: S) {
-        // SAFETY: the same contract.
-        unsafe { self.tile.mix::<S, K>(s, self.p, self.here, self.steps, self.next, self.whole) }
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::keys::{Blocks8, Half, Keys, Single};
 use super::softmax::{Meanwhile, Queries, cap};
-use super::{sees, serves};
+use super::{WIDEST, sees, serves};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::LeveledRow;
 use crate::kernels::convert::write_part;
@@ -50,7 +50,9 @@ const UNITS: usize = 4;
 fn serves_tiled(record: &Record, dtype: DType) -> bool {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
-    serves(record, dtype)
+    serves(record)
+        && p.kv.dtype == u32::from(dtype.index())
+        && d.is_multiple_of(WIDEST)
         && record.flags & MAY_ROUND != 0
         && record.rows > FEW
         && d.is_multiple_of(STEP)

@@ -53,7 +53,8 @@ unsafe fn groups<P: Packed, const G: usize>(d: &Dots, (n, apart): (usize, usize)
         for b in (0..blocks).step_by(P::BLOCKS.max(CHAINS)) {
             let at = |g: usize, b: usize| d.w.add((n + g * apart) * d.w_stride + b / P::BLOCKS * ROWS * P::BYTES);
             let heads: [P::Head; G] = std::array::from_fn(|g| P::head(at(g, b)));
-            for first in (0..P::BLOCKS.max(CHAINS)).step_by(CHAINS) {
+            let count = if P::BLOCKS == 8 { std::hint::black_box(8) } else { CHAINS };
+            for first in (0..count).step_by(CHAINS) {
                 // The block of chain `C` and the last bit of its number.
                 macro_rules! add {
                     ($($C:literal $odd:literal)*) => {$(
