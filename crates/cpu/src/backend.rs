@@ -9,7 +9,7 @@ use crate::parts::{self, Parts, Progress};
 use crate::pool::Pool;
 use crate::ready::{self, Ready};
 use crate::simd::prefetch;
-use akunu_dots::dots::{AHEAD, PLACES};
+use akunu_gemm::dots::{AHEAD, PLACES};
 use akunu_plan::backend::{LoadError, SubmitError};
 use akunu_plan::bind::Bound;
 use akunu_plan::proof::Unsound;

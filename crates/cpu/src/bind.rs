@@ -3,8 +3,8 @@
 use crate::backend::Cpu;
 use crate::kernels::{self, matmul};
 use crate::packed;
-use akunu_dots::packed::{MAX_COLS, ROWS};
 use akunu_dtype::DType;
+use akunu_gemm::packed::{MAX_COLS, ROWS};
 use akunu_plan::bind::{Bound, Choice, NoKernel, bind};
 use akunu_plan::op::{MAXIMA_SLICE, Params, slots};
 use akunu_plan::program::{Arg, Op, Program, Weight};
@@ -31,7 +31,7 @@ impl Cpu {
         });
         let packs = |w: &Weight| {
             let fits = w.rows.is_multiple_of(ROWS) && w.cols <= MAX_COLS;
-            fits && akunu_dots::table::packs(w.dtype, self.level())
+            fits && akunu_gemm::table::packs(w.dtype, self.level())
         };
         !self.in_place() && weight.is_some_and(packs)
     }

@@ -1,7 +1,7 @@
 //! Which part of a record's work a worker does.
 
-use akunu_dots::dots::PLACES;
-use akunu_dots::packed::ROWS;
+use akunu_gemm::dots::PLACES;
+use akunu_gemm::packed::ROWS;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 

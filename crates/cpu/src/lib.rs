@@ -18,7 +18,8 @@ mod parts;
 pub mod pool;
 pub mod ready;
 
-pub use akunu_dots::{level, simd};
+pub use akunu_simd as simd;
+pub use akunu_simd::level;
 pub use backend::{Cpu, Error, Options};
 pub use level::{Level, LevelError};
 pub use memory::{Memory, MemoryPlan};

@@ -1,8 +1,8 @@
-//! Reading packed weights: which matrices of a file are packed (`akunu_dots::packed`), and packing them as they are read.
+//! Reading packed weights: which matrices of a file are packed (`akunu_gemm::packed`), and packing them as they are read.
 
 use crate::block::PIECE;
-use akunu_dots::packed::{Fields, ROWS};
 use akunu_dtype::DType;
+use akunu_gemm::packed::{Fields, ROWS};
 use akunu_plan::backend::{LoadError, WeightFile};
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{EmbedParams, MatMulHeadsParams, MatMulParams, OpKind, slots};

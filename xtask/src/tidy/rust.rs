@@ -120,7 +120,7 @@ const KERNEL_LINES: usize = 800;
 
 pub(crate) fn length(tree: &Tree, findings: &mut Findings) {
     for source in &tree.rust {
-        let kernels = ["/kernels/", "crates/dots/"].iter().any(|folder| source.path.contains(folder));
+        let kernels = ["/kernels/", "crates/gemm/", "crates/simd/"].iter().any(|folder| source.path.contains(folder));
         let kernel = kernels || source.tests_from == 0;
         let table = LONG.iter().find(|row| row.0 == source.path).map(|row| row.1);
         let most = table.unwrap_or(if kernel { KERNEL_LINES } else { LOGIC_LINES });

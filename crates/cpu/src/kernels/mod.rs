@@ -20,9 +20,9 @@ pub use attention::LONG;
 use crate::context::Context;
 use crate::lane::Lane;
 use crate::level::Level;
-use akunu_dots::dots::DotsFn;
+use akunu_gemm::dots::DotsFn;
 #[cfg(target_arch = "x86_64")]
-use akunu_dots::strip::StripFn;
+use akunu_gemm::strip::StripFn;
 use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
 use matmul::InnerFn;
@@ -167,9 +167,8 @@ pub fn table() -> &'static [KernelRow] {
             &[convert::CONVERT],
             &[activation::GATED],
             &[common::ADD, common::GATHER_ROWS, common::MEAN_ROWS],
-            &[kv_cache::HEADS_F32, kv_cache::HEADS_F16, kv_cache::HEADS_ANY, kv_cache::HEAD],
-            &[attention::F32, attention::F16_32, attention::F16_64, attention::F16_128, attention::F16],
-            &[attention::Q8_0, attention::ANY],
+            &[kv_cache::HEADS, kv_cache::HEAD],
+            &[attention::ATTENTION],
             #[cfg(target_arch = "x86_64")]
             &[attention::tiled::TILED],
             &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],

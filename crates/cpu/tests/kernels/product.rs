@@ -149,7 +149,7 @@ fn rows_that_are_too_long_stay_as_they_are() {
             rig.op(OpKind::MatMul, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), w.arg], Params::MatMul(w.product));
             let bound = cpu.bind(&rig.program).expect("a kernel for either");
             let packed = bound.records[0].weight_layout == PACKED;
-            let packs = [1, 3].contains(&cpu.threads()) && akunu_dots::table::packs(DType::Q4_0, cpu.level());
+            let packs = [1, 3].contains(&cpu.threads()) && akunu_gemm::table::packs(DType::Q4_0, cpu.level());
             assert_eq!(packed, most && packs, "{k} values, {} threads", cpu.threads());
         }
     }

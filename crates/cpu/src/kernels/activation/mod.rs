@@ -4,8 +4,8 @@ use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
-use crate::simd::Simd;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu};
+use crate::simd::{Body, Simd};
 use akunu_plan::op::{Activation, ElementParams, OpKind, slots::gated_activation};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 
@@ -54,16 +54,36 @@ unsafe fn gated_activation<S: Simd>(s: S, record: &Record, context: &Context<'_>
 /// All three have `n` values.
 #[inline(always)]
 pub(super) unsafe fn gate<S: Simd>(s: S, activation: u32, x: *const f32, u: *const f32, y: *mut f32, n: usize) {
-    const SILU: u32 = Activation::Silu as u32;
-    const GELU_TANH: u32 = Activation::GeluTanh as u32;
-    const GELU_ERF: u32 = Activation::GeluErf as u32;
-    // SAFETY: the caller's promise.
-    unsafe {
-        match activation {
-            SILU => gate_with::<S, Silu>(s, x, u, y, n),
-            GELU_TANH => gate_with::<S, GeluTanh>(s, x, u, y, n),
-            GELU_ERF => gate_with::<S, GeluErf>(s, x, u, y, n),
-            _ => gate_with::<S, Identity>(s, x, u, y, n),
+    // SAFETY: the same contract.
+    unsafe { s.call(Gated { activation, x, u, y, n }) }
+}
+
+/// As [`gate`] has it.
+struct Gated {
+    activation: u32,
+    x: *const f32,
+    u: *const f32,
+    y: *mut f32,
+    n: usize,
+}
+
+impl Body for Gated {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        const SILU: u32 = Activation::Silu as u32;
+        const GELU_TANH: u32 = Activation::GeluTanh as u32;
+        const GELU_ERF: u32 = Activation::GeluErf as u32;
+        let Self { activation, x, u, y, n } = self;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match activation {
+                SILU => gate_with::<S, Silu>(s, x, u, y, n),
+                GELU_TANH => gate_with::<S, GeluTanh>(s, x, u, y, n),
+                GELU_ERF => gate_with::<S, GeluErf>(s, x, u, y, n),
+                _ => gate_with::<S, Identity>(s, x, u, y, n),
+            }
         }
     }
 }

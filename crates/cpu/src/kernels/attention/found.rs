@@ -2,7 +2,8 @@
 
 use super::tile::{Tile, padded};
 use crate::context::Context;
-use crate::simd::Simd;
+use crate::lane::Lane;
+use crate::simd::{Body, Simd};
 
 /// A query's maximum, sum and weighted values over the places that one worker took. The pointers lead into that worker's
 /// scratch, behind its tile.
@@ -41,19 +42,26 @@ impl Found {
             std::ptr::copy_nonoverlapping(values, self.values, self.stride);
         }
     }
+}
 
-    /// The result of a query over the places of all workers: zeros where it saw nothing.
-    ///
-    /// # Safety
-    /// All were kept, and nobody writes to them; `to` has room for `d` values, padded.
+/// The result of a query, the `unit`-th of a round, over the places of all workers: zeros where it saw nothing.
+///
+/// All were kept, and nobody writes to them; the worker's scratch has room for `d` values, padded.
+pub(super) struct Together<'a, 'b> {
+    pub context: &'a Context<'b>,
+    pub lane: Lane,
+    pub d: usize,
+    pub unit: usize,
+}
+
+impl Body for Together<'_, '_> {
+    type Output = *const f32;
+
     #[inline(always)]
-    pub unsafe fn together<S: Simd>(
-        s: S,
-        all: impl Iterator<Item = Found> + Clone,
-        to: *mut u8,
-        d: usize,
-    ) -> *const f32 {
-        let to = to.cast::<f32>();
+    unsafe fn run<S: Simd>(self, s: S) -> *const f32 {
+        let Self { context, lane, d, unit } = self;
+        let all = (0..lane.count).map(|worker| Found::of(context, worker, d, unit));
+        let to = context.scratch(lane.index).cast::<f32>();
         // SAFETY: the caller's promise.
         unsafe {
             let max = all.clone().map(|f| *f.state).fold(f32::NEG_INFINITY, f32::max);
@@ -61,8 +69,11 @@ impl Found {
             let sum: f32 = all.clone().map(|f| factor(f) * *f.state.add(1)).sum();
             let whole = if sum > 0.0 { 1.0 / sum } else { 0.0 };
             for at in (0..padded(d)).step_by(S::LANES) {
-                let add = |v, f: Found| s.fma(s.splat(factor(f) * whole), s.load(f.values.add(at)), v);
-                s.store(to.add(at), all.clone().fold(s.splat(0.0), add));
+                let mut v = s.splat(0.0);
+                for f in all.clone() {
+                    v = s.fma(s.splat(factor(f) * whole), s.load(f.values.add(at)), v);
+                }
+                s.store(to.add(at), v);
             }
         }
         to

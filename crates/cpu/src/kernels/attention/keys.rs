@@ -134,22 +134,21 @@ impl Round {
 impl Span {
     pub const NONE: Span = Span { blocks: [Block::NONE; SPAN_BLOCKS], values: 0, rounds: [Round::NONE; SPAN_BLOCKS] };
 
-    /// One, two or four blocks of which as much is seen make a round.
-    #[inline(always)]
-    pub fn new<K: Keys>(blocks: [Block; SPAN_BLOCKS], values: isize, row_bytes: usize) -> Self {
+    /// One, two or four blocks of which as much is seen make a round, of `together` places.
+    pub fn new(blocks: [Block; SPAN_BLOCKS], values: isize, row_bytes: usize, together: usize) -> Self {
         let mut span = Self { blocks, values, ..Self::NONE };
         let (mut left, mut rounds) = (&blocks[..], span.rounds.iter_mut());
         while let Some(first) = left.first() {
             let rows = first.seen().len();
             let alike = |&n: &usize| left.get(..n).is_some_and(|some| some.iter().all(|b| b.seen().len() == rows));
-            let count = [4, 2].into_iter().find(alike).unwrap_or(1).min(K::PLACES);
+            let count = [4, 2].into_iter().find(alike).unwrap_or(1).min(together);
             let some;
             (some, left) = left.split_at(count);
             if rows == 0 {
                 continue;
             }
             let Some(round) = rounds.next() else { break };
-            let in_each = K::PLACES / count;
+            let in_each = together / count;
             let each = rows.div_ceil(in_each);
             for (i, place) in round.places[..in_each * count].iter_mut().enumerate() {
                 let block = &some[i / in_each];
@@ -160,6 +159,12 @@ impl Span {
         span
     }
 
+    /// The blocks; how many is hidden from the compiler, which would write out loops over them.
+    #[inline(always)]
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks[..std::hint::black_box(SPAN_BLOCKS)]
+    }
+
     fn bytes<K: Keys>(&self) -> usize {
         self.rounds.iter().map(|round| K::PLACES * round.bytes).sum()
     }
@@ -168,7 +173,7 @@ impl Span {
 /// Keys or values of a span that will be read soon, asked for bit by bit while other things are computed: a core has room for
 /// few requests, and waits when all of them come at once.
 ///
-/// They are asked for at several places by turns, because memory gives most so (see `akunu_dots::dots::PLACES`). Where a row's
+/// They are asked for at several places by turns, because memory gives most so (see `akunu_gemm::dots::PLACES`). Where a row's
 /// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Almost nothing
 /// here branches: in loops this short that costs more than what is asked for saves.
 pub(super) struct Asking<'a> {
@@ -245,7 +250,7 @@ mod tests {
                     *block = Block { keys: std::ptr::without_provenance((i + 1) << 20), from, to, whole: true };
                 }
             }
-            let rounds = Span::new::<K>(blocks, 0, row_bytes).rounds;
+            let rounds = Span::new(blocks, 0, row_bytes, K::PLACES).rounds;
             let mut asked = std::collections::HashMap::new();
             for round in rounds.iter().filter(|round| round.bytes > 0) {
                 for at in

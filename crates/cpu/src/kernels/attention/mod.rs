@@ -24,47 +24,50 @@ use akunu_dtype::{DType, tiles};
 use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
-use found::Found;
+use found::{Found, Together};
 use keys::{Block, Blocks8, Decoded, Half, Keys, SPAN, SPAN_BLOCKS, Single, Span};
 use std::ops::Range;
-use tile::{TILE, Tile};
+use tile::{Mix, Score, TILE, Tile};
 
-/// One table of rows in a module of its own: the compiler works on several modules at a time, and these are most of the crate's
-/// machine code.
-macro_rules! rows {
-    ($rows:ident in $module:ident: $make:expr) => {
-        mod $module {
-            use super::*;
-            pub const ROWS: &[LeveledRow] = $make;
-        }
-        pub(super) use $module::ROWS as $rows;
-    };
+pub(super) const ATTENTION: &[LeveledRow] = levels!("attention", OpKind::Attention, serves, body);
+
+/// How keys and values are read: what of attention depends on their format is two functions of every level.
+#[derive(Clone, Copy)]
+struct Reading<S> {
+    score: unsafe fn(S, Score<'_>),
+    mix: unsafe fn(S, Mix<'_>),
+    direct: bool,
+    /// As [`Keys::PLACES`].
+    places: usize,
 }
 
-rows!(ANY in any: levels!("attention_kv_any", OpKind::Attention, serves_any, body::<_, Decoded>));
-rows!(F32 in single: levels!("attention_kv_f32", OpKind::Attention, |r| serves(r, DType::F32), body::<_, Single>));
+impl<S: Simd> Reading<S> {
+    /// Where a conversion is more than an instruction, decoding a block once for a tile is faster than converting it again for
+    /// every few queries.
+    fn of(p: &AttentionParams) -> Self {
+        // Rows of so many f16 values, one after the other.
+        let wide = |width: u32| p.head_dim == width && p.kv.row_bytes == 2 * width;
+        match DType::from_index(p.kv.dtype as u8) {
+            _ if !(p.head_dim as usize).is_multiple_of(WIDEST) => Self::by::<Decoded>(),
+            Some(DType::F32) => Self::by::<Single>(),
+            Some(DType::F16) if S::CONVERTS && wide(32) => Self::by::<Half<32>>(),
+            Some(DType::F16) if S::CONVERTS && wide(64) => Self::by::<Half<64>>(),
+            Some(DType::F16) if S::CONVERTS && wide(128) => Self::by::<Half<128>>(),
+            Some(DType::F16) if S::CONVERTS => Self::by::<Half<0>>(),
+            Some(DType::Q8_0) if S::CONVERTS => Self::by::<Blocks8>(),
+            _ => Self::by::<Decoded>(),
+        }
+    }
 
-// Where a conversion is more than an instruction, decoding a block once for a tile is faster than
-// converting it again for every few queries: at the generic level these formats go to `ANY`.
-rows!(F16 in half:
-    above_generic(levels!("attention_kv_f16", OpKind::Attention, |r| serves(r, DType::F16), body::<_, Half<0>>)));
-rows!(F16_32 in half_32:
-    above_generic(levels!("attention_kv_f16_32", OpKind::Attention, |r| serves_wide(r, 32), body::<_, Half<32>>)));
-rows!(F16_64 in half_64:
-    above_generic(levels!("attention_kv_f16_64", OpKind::Attention, |r| serves_wide(r, 64), body::<_, Half<64>>)));
-rows!(F16_128 in half_128:
-    above_generic(levels!("attention_kv_f16_128", OpKind::Attention, |r| serves_wide(r, 128), body::<_, Half<128>>)));
-rows!(Q8_0 in q8_0:
-    above_generic(levels!("attention_kv_q8_0", OpKind::Attention, |r| serves(r, DType::Q8_0), body::<_, Blocks8>)));
-
-const fn above_generic(rows: &[LeveledRow]) -> &[LeveledRow] {
-    rows.split_at(1).1
+    fn by<K: Keys>() -> Self {
+        Self { score: tile::score::<S, K>, mix: tile::mix::<S, K>, direct: K::DIRECT, places: K::PLACES }
+    }
 }
 
 /// Lanes of the widest level: direct loads of keys need whole vectors of every level.
 const WIDEST: usize = 16;
 
-fn serves_any(record: &Record) -> bool {
+fn serves(record: &Record) -> bool {
     let p = record.params::<AttentionParams>();
     let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return false };
     let d = p.head_dim as usize;
@@ -72,17 +75,6 @@ fn serves_any(record: &Record) -> bool {
         && (record.flags & Y_FORM == 0 || d.is_multiple_of(tiles::VALUES) && can_write(record, d))
         && dtype.format().side_bytes == 0
         && Tile::bytes(d) + Found::bytes(p.heads as usize, d) <= SCRATCH_BYTES
-}
-
-fn serves(record: &Record, dtype: DType) -> bool {
-    let p = record.params::<AttentionParams>();
-    serves_any(record) && p.kv.dtype == u32::from(dtype.index()) && (p.head_dim as usize).is_multiple_of(WIDEST)
-}
-
-/// Rows of so many f16 values, one after the other.
-fn serves_wide(record: &Record, width: u32) -> bool {
-    let p = record.params::<AttentionParams>();
-    serves(record, DType::F16) && p.head_dim == width && p.kv.row_bytes == 2 * width
 }
 
 /// How the rows and heads of a record are cut into units.
@@ -138,8 +130,9 @@ fn share(sees: Range<usize>, lane: Lane) -> Range<usize> {
 /// Rows that see much are split among the workers by place, and what each found is put together at the end. Else
 /// units of rows and heads go round the workers, not in runs, because later rows see more.
 #[inline(always)]
-unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<AttentionParams>();
+    let reading = Reading::of(p);
     let (count, heads, d) = (context.count(record), p.heads as usize, p.head_dim as usize);
     let long = |row: usize| lane.count > 1 && sees(p, context.row_vars(row)).len() >= LONG;
     // As many rows at a time as the scratch has room for what is found of them.
@@ -150,14 +143,13 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
         // SAFETY: the caller's promise; what is found of a round's rows fits. Nobody reads it before all have met, or
         // writes over it before they have met again.
         unsafe {
-            units::<S, K>(s, record, context, lane, rows.clone(), any_long);
+            units(s, record, context, lane, reading, (rows.clone(), any_long));
             if any_long {
                 context.meet(lane);
                 for unit in lane.share(rows.len() * heads, 1) {
                     let row = start + unit / heads;
                     if long(row) {
-                        let found = |worker| Found::of(context, worker, d, unit);
-                        let result = Found::together(s, (0..lane.count).map(found), context.scratch(lane.index), d);
+                        let result = s.call(Together { context, lane, d, unit });
                         let part = (heads * d, unit % heads * d, d);
                         write_part(s, record, context, (attention::Y, row), part, result);
                     }
@@ -176,13 +168,13 @@ const ROWS_EACH: usize = 8;
 /// # Safety
 /// As [`super::Kernel`]; what is found of the rows fits the scratch.
 #[inline(always)]
-unsafe fn units<S: Simd, K: Keys>(
+unsafe fn units<S: Simd>(
     s: S,
     record: &Record,
     context: &Context<'_>,
     lane: Lane,
-    all: Range<usize>,
-    any_long: bool,
+    reading: Reading<S>,
+    (all, any_long): (Range<usize>, bool),
 ) {
     let p = record.params::<AttentionParams>();
     let texts = 1 + all.clone().skip(1).filter(|row| !see_alike(record, context, row - 1, *row)).count();
@@ -196,16 +188,16 @@ unsafe fn units<S: Simd, K: Keys>(
         let (row_tile, rest) = (unit / (kv_heads.len() * cut.head_tiles), unit % (kv_heads.len() * cut.head_tiles));
         (all.start + row_tile * cut.tile_rows, kv_heads.start + rest / cut.head_tiles, rest % cut.head_tiles)
     };
-    // SAFETY: the scratch has `Tile::bytes(d)` (see `serves_any`).
+    // SAFETY: the scratch has `Tile::bytes(d)` (see `serves`).
     let mut tile = unsafe { Tile::new(context.scratch(lane.index), p.head_dim as usize) };
     let plain = |row: usize| row::is_plain(p, context.row_vars(row));
     // KV heads that do not divide stay together where there are enough rows.
     let by_rows = !any_long && all.len() >= ROWS_EACH * lane.count;
-    if K::DIRECT && (whole || by_rows) && texts == all.len() && group <= TILE && all.clone().all(plain) {
+    if reading.direct && (whole || by_rows) && texts == all.len() && group <= TILE && all.clone().all(plain) {
         let mine = if whole { 0..all.len() } else { lane.share(all.len(), 1) };
         let rows = all.start + mine.start..all.start + mine.end;
         // SAFETY: the caller's promise.
-        return unsafe { row::attend_rows::<S, K>(s, record, context, &mut tile, rows, kv_heads) };
+        return unsafe { row::attend_rows(s, record, context, reading, &mut tile, (rows, kv_heads)) };
     }
     let (first, step) = if any_long || whole { (0, 1) } else { (lane.index, lane.count) };
     let mut ahead = Ahead::NONE;
@@ -229,7 +221,7 @@ unsafe fn units<S: Simd, K: Keys>(
             let mine = whole || unit % lane.count == lane.index;
             let part = Part { rows: row..row + rows, first, heads, kv_head, mine, from: all.start };
             // SAFETY: the caller's promise; rows and heads are the record's, and a tile's worth.
-            unsafe { attend::<S, K>(s, record, context, lane, &mut tile, part, (&mut ahead, next)) }
+            unsafe { attend(s, record, context, lane, reading, &mut tile, part, (&mut ahead, next)) }
             row += rows;
         }
     }
@@ -270,9 +262,9 @@ struct Ahead {
 impl Ahead {
     const NONE: Ahead = Ahead { row: usize::MAX, places: 0..0, span: Span::NONE };
 
-    fn of<K: Keys>(record: &Record, context: &Context<'_>, row: usize) -> Self {
+    fn of(record: &Record, context: &Context<'_>, row: usize, together: usize) -> Self {
         let places = sees(record.params::<AttentionParams>(), context.row_vars(row));
-        Self { row, places: places.clone(), span: span::<K>(record, context, row, places) }
+        Self { row, places: places.clone(), span: span(record, context, row, places, together) }
     }
 }
 
@@ -284,8 +276,8 @@ fn ask_queries(record: &Record, context: &Context<'_>, row: usize, kv_head: usiz
     (0..bytes).step_by(64).for_each(|at| prefetch(queries.wrapping_add(at)));
 }
 
-/// Where the first of some places of a row's text are, up to the end of a span.
-fn span<K: Keys>(record: &Record, context: &Context<'_>, row: usize, places: Range<usize>) -> Span {
+/// Where the first of some places of a row's text are, up to the end of a span; so many places are asked for by turns.
+fn span(record: &Record, context: &Context<'_>, row: usize, places: Range<usize>, together: usize) -> Span {
     let p = record.params::<AttentionParams>();
     let vars = context.row_vars(row);
     let mut blocks = [Block::NONE; SPAN_BLOCKS];
@@ -309,7 +301,7 @@ fn span<K: Keys>(record: &Record, context: &Context<'_>, row: usize, places: Ran
         true => context.operand(record, attention::V).addr().wrapping_sub(context.operand(record, attention::K).addr()),
         false => p.kv.value_offset as usize,
     };
-    Span::new::<K>(blocks, values as isize, p.kv.row_bytes as usize)
+    Span::new(blocks, values as isize, p.kv.row_bytes as usize, together)
 }
 
 /// The places of its sequence that a row sees, but for those that are hidden from it.
@@ -328,11 +320,13 @@ fn sees(p: &AttentionParams, row: RowVars) -> Range<usize> {
 /// # Safety
 /// As [`super::Kernel`]; `rows * heads <= TILE`, all of them the record's; what is found of the rows fits the scratch.
 #[inline(always)]
-unsafe fn attend<S: Simd, K: Keys>(
+#[expect(clippy::too_many_arguments, reason = "all of one step")]
+unsafe fn attend<S: Simd>(
     s: S,
     record: &Record,
     context: &Context<'_>,
     lane: Lane,
+    reading: Reading<S>,
     tile: &mut Tile,
     part: Part,
     (ahead, next): (&mut Ahead, Option<(usize, usize)>),
@@ -356,20 +350,20 @@ unsafe fn attend<S: Simd, K: Keys>(
         let q = context.row(record, attention::Q, row).cast::<f32>().cast_const();
         for j in 0..heads {
             // SAFETY: head `first + j` of a q row has `d` values.
-            unsafe { tile.set_query::<S, K>(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
+            unsafe { tile.set_query(s, i * heads + j, q.add((first + j) * d), p.scale, takes.clone(), hidden) }
         }
     }
     let places = tile.span();
     let head = kv_head * p.kv.head_bytes as usize;
     let mut here = match ahead.row == rows.start && ahead.places == places {
         true => ahead.span.clone(),
-        false => span::<K>(record, context, rows.start, places.clone()),
+        false => span(record, context, rows.start, places.clone(), reading.places),
     };
     let next_head = match next {
         Some((row, kv_head)) => {
             ask_queries(record, context, row, kv_head);
             if ahead.row != row {
-                *ahead = Ahead::of::<K>(record, context, row);
+                *ahead = Ahead::of(record, context, row, reading.places);
             }
             kv_head * p.kv.head_bytes as usize
         }
@@ -382,12 +376,12 @@ unsafe fn attend<S: Simd, K: Keys>(
     while at < places.end {
         let base = at / SPAN * SPAN;
         at = base + SPAN;
-        let more = (at < places.end).then(|| span::<K>(record, context, rows.start, at..places.end));
+        let more = (at < places.end).then(|| span(record, context, rows.start, at..places.end, reading.places));
         let after = more.as_ref().map_or((&ahead.span, next_head), |more| (more, head));
         // SAFETY: `kv_block` gave blocks of the pool, and `ready` has seen that this layer's heads lie inside one. Rows of
         // the step that a query sees are those of its sequence (see `check_texts`), and `ready` has seen that they have all
         // heads.
-        unsafe { tile.visit::<S, K>(s, p, base, (&here, head), after) }
+        unsafe { tile.visit(s, p, reading, base, (&here, head), after) }
         match more {
             Some(more) => here = more,
             None => break,
@@ -403,7 +397,7 @@ unsafe fn attend<S: Simd, K: Keys>(
                     let unit = (row - from) * p.heads as usize + first + j;
                     Found::of(context, lane.index, d, unit).keep(tile, i * heads + j);
                 } else if mine {
-                    let result = tile.result::<S, K>(s, i * heads + j);
+                    let result = tile.result(s, i * heads + j);
                     write_part(s, record, context, (attention::Y, row), part, result);
                 }
             }

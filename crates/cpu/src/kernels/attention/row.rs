@@ -1,12 +1,12 @@
 //! Rows that are alone with the keys of their texts, as in decoding, as long as one span has all of them: what tiles give, to the
 //! bit, without what several rows, branches and further spans need. With few places to see that is most of a tile's work.
 
-use super::keys::{Keys, SPAN, Span};
-use super::tile::{LANE_NUMBERS, Tile, steps, together};
-use super::{sees, span, write_part};
+use super::keys::{SPAN, Span};
+use super::tile::{LANE_NUMBERS, Mix, Score, Tile, steps, together};
+use super::{Reading, sees, span, write_part};
 use crate::context::Context;
-use crate::simd::Simd;
 use crate::simd::math::exp;
+use crate::simd::{Body, Simd};
 use akunu_plan::op::{AttentionParams, slots::attention};
 use akunu_plan::record::Record;
 use akunu_plan::steps::RowVars;
@@ -24,13 +24,13 @@ pub(super) fn is_plain(p: &AttentionParams, vars: RowVars) -> bool {
 /// As [`super::Kernel`], for KV heads and plain rows of the record. The keys are read directly, so that `d` is whole vectors of every
 /// level, and no more than `TILE` heads share a KV head.
 #[inline(always)]
-pub(super) unsafe fn attend_rows<S: Simd, K: Keys>(
+pub(super) unsafe fn attend_rows<S: Simd>(
     s: S,
     record: &Record,
     context: &Context<'_>,
+    reading: Reading<S>,
     tile: &mut Tile,
-    rows: Range<usize>,
-    kv_heads: Range<usize>,
+    (rows, kv_heads): (Range<usize>, Range<usize>),
 ) {
     let p = record.params::<AttentionParams>();
     let (heads, d) = (p.heads as usize, p.head_dim as usize);
@@ -38,7 +38,7 @@ pub(super) unsafe fn attend_rows<S: Simd, K: Keys>(
     let head_bytes = p.kv.head_bytes as usize;
     let find = |row: usize| {
         let places = sees(p, context.row_vars(row));
-        (places.end, span::<K>(record, context, row, places))
+        (places.end, span(record, context, row, places, reading.places))
     };
     let mut next = (!rows.is_empty()).then(|| find(rows.start));
     for row in rows.clone() {
@@ -59,10 +59,26 @@ pub(super) unsafe fn attend_rows<S: Simd, K: Keys>(
             unsafe {
                 tile.begin(group);
                 tile.take_queries(s, q.add(first), p.scale);
-                let result = tile.attend_row::<S, K>(s, p, (end, steps), (&here, head), after);
+                let result = tile.attend_row(s, p, reading, (end, steps), (&here, head), after);
                 write_part(s, record, context, (attention::Y, row), (heads * d, first, group * d), result);
             }
         }
+    }
+}
+
+/// [`Tile::weigh_plain`] as a function of its own.
+struct WeighPlain<'a> {
+    tile: &'a mut Tile,
+    end: usize,
+}
+
+impl Body for WeighPlain<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        // SAFETY: the same contract.
+        unsafe { self.tile.weigh_plain(s, self.end) }
     }
 }
 
@@ -85,10 +101,11 @@ impl Tile {
     /// # Safety
     /// As [`Self::visit`], and as [`attend_rows`]: `end` is 1 to [`SPAN`].
     #[inline(always)]
-    unsafe fn attend_row<S: Simd, K: Keys>(
+    unsafe fn attend_row<S: Simd>(
         &mut self,
         s: S,
         p: &AttentionParams,
+        reading: Reading<S>,
         (end, steps): (usize, usize),
         here: (&Span, usize),
         next: (&Span, usize),
@@ -96,9 +113,9 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps;
         // SAFETY: the caller's promise.
         unsafe {
-            self.score_blocks::<S, K>(s, p, &(0..end), here, steps);
-            self.weigh_plain(s, end);
-            self.mix::<S, K, true>(s, p, here, steps, next);
+            (reading.score)(s, Score { tile: self, p, seen: 0..end, here, steps });
+            s.call(WeighPlain { tile: self, end });
+            (reading.mix)(s, Mix { tile: self, p, here, steps, next, whole: true });
         }
         self.results
     }

@@ -2,8 +2,10 @@
 
 use super::keys::{Asking, Block, Keys, SPAN};
 use super::tile::{Tile, together};
-use crate::simd::Simd;
+use crate::simd::{Body, Simd};
 use akunu_plan::steps::KV_BLOCK;
+use std::marker::PhantomData;
+use std::ops::Range;
 
 /// Positions that are scored together: of fewer the rest is computed too, and not used.
 const SCORED: usize = 16;
@@ -82,8 +84,11 @@ impl Tile {
                 if first >= readable.start && first + SCORED <= readable.end {
                     self.score_rows::<S, K, N, P>(s, t, (|j| row(first + j), count), scores, soon);
                 } else {
-                    let nearest = |j: usize| row((first + j).clamp(seen.start, seen.end - 1));
-                    self.score_rows::<S, K, N, P>(s, t, (nearest, count), scores, soon);
+                    for i in 0..N {
+                        let (tile, seen, scores) = (self, seen.clone(), scores.add(i * SPAN));
+                        let keys = (keys, row_bytes);
+                        s.call(Nearest::<K> { tile, t: t + i, keys, first, seen, scores, soon, of: PhantomData });
+                    }
                 }
             }
         }
@@ -156,5 +161,29 @@ impl Tile {
             }
         }
         sums
+    }
+}
+
+/// The scores of one query where not all [`SCORED`] rows from `first` on can be read.
+struct Nearest<'a, 'b, K> {
+    tile: &'a Tile,
+    t: usize,
+    keys: (*const u8, usize),
+    first: usize,
+    seen: Range<usize>,
+    scores: *mut f32,
+    soon: &'a mut Asking<'b>,
+    of: PhantomData<K>,
+}
+
+impl<K: Keys> Body for Nearest<'_, '_, K> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Self { tile, t, keys: (keys, row_bytes), first, seen, scores, soon, .. } = self;
+        let row = |j: usize| keys.wrapping_add((first + j).clamp(seen.start, seen.end - 1) * row_bytes);
+        // SAFETY: the same contract; rows that are seen can be read.
+        unsafe { tile.score_rows::<S, K, 1, 4>(s, t, (row, seen.end - first), scores, soon) }
     }
 }

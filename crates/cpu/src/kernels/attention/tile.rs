@@ -1,11 +1,13 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
+use super::Reading;
 use super::keys::{Asking, Block, Keys, SPAN, SPAN_BLOCKS, Span};
-use crate::simd::Simd;
 use crate::simd::math::{exp, soft_cap};
+use crate::simd::{Body, Simd};
 use akunu_dtype::{DType, Planes};
 use akunu_plan::op::AttentionParams;
 use akunu_plan::steps::KV_BLOCK;
+use std::marker::PhantomData;
 use std::ops::Range;
 
 /// The numbers of the lanes of the widest level.
@@ -88,7 +90,7 @@ impl Tile {
     /// # Safety
     /// `index < count <= TILE`, and `q` has `d` values.
     #[inline(always)]
-    pub unsafe fn set_query<S: Simd, K: Keys>(
+    pub unsafe fn set_query<S: Simd>(
         &mut self,
         s: S,
         index: usize,
@@ -99,20 +101,17 @@ impl Tile {
     ) {
         let scale = s.splat(scale);
         let [query, result] = [self.queries, self.results].map(|rows| rows.wrapping_add(index * self.stride));
-        let (d, _) = K::shape(self.d, 0);
-        let whole = d / S::LANES * S::LANES;
+        let whole = self.d / S::LANES * S::LANES;
         // SAFETY: both rows have `d` values, rounded up to whole vectors.
         unsafe {
             for at in (0..whole).step_by(S::LANES) {
                 s.store(query.add(at), s.mul(s.load(q.add(at)), scale));
                 s.store(result.add(at), s.splat(0.0));
             }
-            if !K::DIRECT {
-                for at in (whole..self.stride).step_by(S::LANES) {
-                    let n = S::LANES.min(d.saturating_sub(at));
-                    s.store(query.add(at), s.mul(s.load_some(q.wrapping_add(at), n), scale));
-                    s.store(result.add(at), s.splat(0.0));
-                }
+            for at in (whole..self.stride).step_by(S::LANES) {
+                let n = S::LANES.min(self.d.saturating_sub(at));
+                s.store(query.add(at), s.mul(s.load_some(q.wrapping_add(at), n), scale));
+                s.store(result.add(at), s.splat(0.0));
             }
         }
         let Range { start: from, end: to } = sees;
@@ -132,10 +131,11 @@ impl Tile {
     /// # Safety
     /// The blocks have what they say is seen, which is what the queries see of the span.
     #[inline(always)]
-    pub unsafe fn visit<S: Simd, K: Keys>(
+    pub unsafe fn visit<S: Simd>(
         &mut self,
         s: S,
         p: &AttentionParams,
+        reading: Reading<S>,
         base: usize,
         (here, head): (&Span, usize),
         (next, next_head): (&Span, usize),
@@ -145,9 +145,10 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps(&here.blocks);
         // SAFETY: the caller's promise.
         unsafe {
-            self.score_blocks::<S, K>(s, p, &seen, (here, head), steps);
-            self.weigh(s, p.soft_cap, base, &seen);
-            self.mix::<S, K, false>(s, p, (here, head), steps, (next, next_head));
+            (reading.score)(s, Score { tile: self, p, seen: seen.clone(), here: (here, head), steps });
+            s.call(Weigh { tile: self, cap: p.soft_cap, base, seen });
+            let (here, next) = ((here, head), (next, next_head));
+            (reading.mix)(s, Mix { tile: self, p, here, steps, next, whole: false });
         }
     }
 
@@ -156,7 +157,7 @@ impl Tile {
     /// # Safety
     /// As [`Self::visit`].
     #[inline(always)]
-    pub(super) unsafe fn score_blocks<S: Simd, K: Keys>(
+    unsafe fn score_blocks<S: Simd, K: Keys>(
         &self,
         s: S,
         p: &AttentionParams,
@@ -165,7 +166,7 @@ impl Tile {
         steps: usize,
     ) {
         let soon = &mut Asking::new::<K>(here, head as isize + here.values, (steps, K::LINES));
-        for (index, block) in here.blocks.iter().enumerate() {
+        for (index, block) in here.blocks().iter().enumerate() {
             let keys = block.keys.wrapping_add(head);
             // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
             unsafe {
@@ -279,18 +280,19 @@ impl Tile {
     }
 
     /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `next` is asked for in so many
-    /// steps. Where `WHOLE`, nothing came before and nothing follows: the results are finished.
+    /// steps. Where `whole`, nothing came before and nothing follows: the results are finished.
     ///
     /// # Safety
     /// As [`Self::visit`], with the weights written.
     #[inline(always)]
-    pub(super) unsafe fn mix<S: Simd, K: Keys, const WHOLE: bool>(
+    unsafe fn mix<S: Simd, K: Keys>(
         &self,
         s: S,
         p: &AttentionParams,
         (here, head): (&Span, usize),
         steps: usize,
         (next, next_head): (&Span, usize),
+        whole: bool,
     ) {
         let mut values = [std::ptr::null(); SPAN_BLOCKS];
         for (index, (to, block)) in values.iter_mut().zip(&here.blocks).enumerate() {
@@ -302,17 +304,17 @@ impl Tile {
         let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
         let soon = (steps * passes, K::LINES.div_ceil(passes));
         let soon = &mut Asking::new::<K>(next, next_head as isize, soon);
-        let (blocks, values) = (&here.blocks, (&values, row_bytes));
+        let (blocks, values) = (here.blocks(), (&values, row_bytes));
         let together = together::<S>();
         let mut t = 0;
         // SAFETY: the caller's promise, and `t` never passes `count`.
         unsafe {
             while t < self.count {
                 match (self.count - t).min(together) {
-                    4 => self.mix_some::<S, K, 4, WHOLE>(s, t, blocks, values, soon),
-                    3 => self.mix_some::<S, K, 3, WHOLE>(s, t, blocks, values, soon),
-                    2 => self.mix_some::<S, K, 2, WHOLE>(s, t, blocks, values, soon),
-                    _ => self.mix_some::<S, K, 1, WHOLE>(s, t, blocks, values, soon),
+                    4 => self.mix_some::<S, K, 4>(s, t, blocks, values, soon, whole),
+                    3 => self.mix_some::<S, K, 3>(s, t, blocks, values, soon, whole),
+                    2 => self.mix_some::<S, K, 2>(s, t, blocks, values, soon, whole),
+                    _ => self.mix_some::<S, K, 1>(s, t, blocks, values, soon, whole),
                 }
                 t += (self.count - t).min(together);
             }
@@ -322,28 +324,29 @@ impl Tile {
     /// # Safety
     /// As [`Self::mix`]; `t + N <= count`.
     #[inline(always)]
-    unsafe fn mix_some<S: Simd, K: Keys, const N: usize, const WHOLE: bool>(
+    unsafe fn mix_some<S: Simd, K: Keys, const N: usize>(
         &self,
         s: S,
         t: usize,
-        blocks: &[Block; SPAN_BLOCKS],
+        blocks: &[Block],
         values: (&[*const u8; SPAN_BLOCKS], usize),
         soon: &mut Asking,
+        whole: bool,
     ) {
         let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
         let mut at = 0;
         // SAFETY: columns stay below `width`, a multiple of the lanes.
         unsafe {
             while at + 4 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 4, WHOLE>(s, (t, at), blocks, values, soon);
+                self.mix_columns::<S, K, N, 4>(s, (t, at), blocks, values, soon, whole);
                 at += 4 * S::LANES;
             }
             while at + 2 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 2, WHOLE>(s, (t, at), blocks, values, soon);
+                self.mix_columns::<S, K, N, 2>(s, (t, at), blocks, values, soon, whole);
                 at += 2 * S::LANES;
             }
             while at < width {
-                self.mix_columns::<S, K, N, 1, WHOLE>(s, (t, at), blocks, values, soon);
+                self.mix_columns::<S, K, N, 1>(s, (t, at), blocks, values, soon, whole);
                 at += S::LANES;
             }
         }
@@ -354,19 +357,20 @@ impl Tile {
     /// # Safety
     /// As [`Self::mix`]; `t + N <= count`, `at + C * LANES <= width`.
     #[inline(always)]
-    unsafe fn mix_columns<S: Simd, K: Keys, const N: usize, const C: usize, const WHOLE: bool>(
+    unsafe fn mix_columns<S: Simd, K: Keys, const N: usize, const C: usize>(
         &self,
         s: S,
         (t, at): (usize, usize),
-        blocks: &[Block; SPAN_BLOCKS],
+        blocks: &[Block],
         (values, row_bytes): (&[*const u8; SPAN_BLOCKS], usize),
         soon: &mut Asking,
+        whole: bool,
     ) {
         let (_, row_bytes) = K::shape(self.d, row_bytes);
         let mut sums = [[s.splat(0.0); C]; N];
         // SAFETY: queries, columns and positions are inside, by the caller's promise.
         unsafe {
-            if !WHOLE {
+            if !whole {
                 for (i, sums) in sums.iter_mut().enumerate() {
                     let results = self.results.add((t + i) * self.stride + at);
                     let shrink = s.splat(self.state[t + i].shrink);
@@ -397,9 +401,9 @@ impl Tile {
             }
             for (i, sums) in sums.iter().enumerate() {
                 let results = self.results.add((t + i) * self.stride + at);
-                let inverse = s.splat(self.state[t + i].inverse());
+                let factor = s.splat(if whole { self.state[t + i].inverse() } else { 1.0 });
                 for (j, &sum) in sums.iter().enumerate() {
-                    s.store(results.add(j * S::LANES), if WHOLE { s.mul(sum, inverse) } else { sum });
+                    s.store(results.add(j * S::LANES), s.mul(sum, factor));
                 }
             }
         }
@@ -416,15 +420,90 @@ impl Tile {
     /// # Safety
     /// `index < count`.
     #[inline(always)]
-    pub unsafe fn result<S: Simd, K: Keys>(&self, s: S, index: usize) -> *const f32 {
+    pub unsafe fn result<S: Simd>(&self, s: S, index: usize) -> *const f32 {
         let row = self.results.wrapping_add(index * self.stride);
         let factor = s.splat(self.state[index].inverse());
-        let (width, _) = K::shape(self.stride, 0);
-        for at in (0..width).step_by(S::LANES) {
+        for at in (0..self.stride).step_by(S::LANES) {
             // SAFETY: a row has `stride` values, a multiple of the lanes.
             unsafe { s.store(row.add(at), s.mul(s.load(row.add(at)), factor)) }
         }
         row
+    }
+}
+
+/// What [`Tile::score_blocks`] takes.
+pub(super) struct Score<'a> {
+    pub tile: &'a Tile,
+    pub p: &'a AttentionParams,
+    pub seen: Range<usize>,
+    pub here: (&'a Span, usize),
+    pub steps: usize,
+}
+
+/// What [`Tile::mix`] takes.
+pub(super) struct Mix<'a> {
+    pub tile: &'a Tile,
+    pub p: &'a AttentionParams,
+    pub here: (&'a Span, usize),
+    pub steps: usize,
+    pub next: (&'a Span, usize),
+    pub whole: bool,
+}
+
+/// A step of attention, for keys and values that are read as `K` does it.
+struct Of<T, K>(T, PhantomData<K>);
+
+impl<K: Keys> Body for Of<Score<'_>, K> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Score { tile, p, seen, here, steps } = self.0;
+        // SAFETY: the same contract.
+        unsafe { tile.score_blocks::<S, K>(s, p, &seen, here, steps) }
+    }
+}
+
+impl<K: Keys> Body for Of<Mix<'_>, K> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Mix { tile, p, here, steps, next, whole } = self.0;
+        // SAFETY: the same contract.
+        unsafe { tile.mix::<S, K>(s, p, here, steps, next, whole) }
+    }
+}
+
+/// # Safety
+/// As [`Tile::score_blocks`].
+pub(super) unsafe fn score<S: Simd, K: Keys>(s: S, score: Score<'_>) {
+    // SAFETY: the same contract.
+    unsafe { s.call(Of::<_, K>(score, PhantomData)) }
+}
+
+/// # Safety
+/// As [`Tile::mix`].
+pub(super) unsafe fn mix<S: Simd, K: Keys>(s: S, mix: Mix<'_>) {
+    // SAFETY: the same contract.
+    unsafe { s.call(Of::<_, K>(mix, PhantomData)) }
+}
+
+/// [`Tile::weigh`] as a function of its own.
+struct Weigh<'a> {
+    tile: &'a mut Tile,
+    cap: f32,
+    base: usize,
+    seen: Range<usize>,
+}
+
+impl Body for Weigh<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        // SAFETY: the same contract.
+        unsafe { self.tile.weigh(s, self.cap, self.base, &self.seen) }
     }
 }
 

@@ -10,7 +10,7 @@
 
 use super::keys::{Blocks8, Half, Keys, Single};
 use super::softmax::{Meanwhile, Queries, cap};
-use super::{sees, serves};
+use super::{WIDEST, sees, serves};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::LeveledRow;
 use crate::kernels::convert::write_part;
@@ -50,7 +50,9 @@ const UNITS: usize = 4;
 fn serves_tiled(record: &Record, dtype: DType) -> bool {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
-    serves(record, dtype)
+    serves(record)
+        && p.kv.dtype == u32::from(dtype.index())
+        && d.is_multiple_of(WIDEST)
         && record.flags & MAY_ROUND != 0
         && record.rows > FEW
         && d.is_multiple_of(STEP)
@@ -105,9 +107,24 @@ unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
             let sequence = context.row_vars(row).sequence;
             let same = (row..end).take_while(|&r| context.row_vars(r).sequence == sequence).count();
             // SAFETY: the caller's promise; rows of one sequence, as many as a unit can have.
-            unsafe { attend::<K>(record, context, lane.index, (row, same), kv_head) }
+            unsafe { attend(record, context, lane.index, (row, same), kv_head, Fill::of::<K>()) }
             row += same;
         }
+    }
+}
+
+/// How the keys and the values of a block become tiles.
+#[derive(Clone, Copy)]
+struct Fill {
+    keys: FillFn,
+    values: FillFn,
+}
+
+type FillFn = unsafe fn(&mut Scratch, *const u8, usize, &Range<usize>, usize);
+
+impl Fill {
+    fn of<K: Keys>() -> Self {
+        Self { keys: Scratch::set_keys::<K>, values: Scratch::set_values::<K> }
     }
 }
 
@@ -116,12 +133,13 @@ unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
 /// # Safety
 /// As [`crate::kernels::Kernel`], at the AMX level; `rows` times the heads are at most `QUERIES`.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-unsafe fn attend<K: Keys>(
+unsafe fn attend(
     record: &Record,
     context: &Context<'_>,
     worker: usize,
     (row, rows): (usize, usize),
     kv_head: usize,
+    fill: Fill,
 ) {
     let p = record.params::<AttentionParams>();
     let d = p.head_dim as usize;
@@ -175,8 +193,8 @@ unsafe fn attend<K: Keys>(
             // Positions nobody sees may never have been written.
             let seen = span.start.max(base) - base..span.end.min(base + KV_BLOCK) - base;
             let stride = p.kv.row_bytes as usize;
-            scratch.set_keys::<K>(s, keys, stride, &seen, d);
-            scratch.set_values::<K>(s, values, stride, &seen, d);
+            (fill.keys)(scratch, keys, stride, &seen, d);
+            (fill.values)(scratch, values, stride, &seen, d);
             let scratch = &raw mut *scratch;
             let score = move |tile: usize, turn: usize| Scores {
                 queries: [0, 1]
@@ -312,9 +330,11 @@ impl Scratch {
     /// The keys of a block.
     ///
     /// # Safety
-    /// Rows `seen`, `stride` bytes apart, have `d <= WIDTH` values.
+    /// Rows `seen`, `stride` bytes apart, have `d <= WIDTH` values, and the machine has the AMX level.
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    unsafe fn set_keys<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
+    unsafe fn set_keys<K: Keys>(&mut self, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
+        // SAFETY: the machine has the level.
+        let s = unsafe { Avx512::assume() };
         for position in 0..KV_BLOCK {
             let row = rows.wrapping_add(position * stride);
             for step in 0..d / STEP {
@@ -339,7 +359,9 @@ impl Scratch {
     /// # Safety
     /// As [`Self::set_keys`].
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    unsafe fn set_values<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
+    unsafe fn set_values<K: Keys>(&mut self, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
+        // SAFETY: the machine has the level.
+        let s = unsafe { Avx512::assume() };
         for tile in 0..d / SIDE {
             for half in 0..KV_BLOCK / STEP {
                 let part = |position: usize| {

@@ -4,7 +4,7 @@
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::lane::Lane;
-use crate::simd::{Blocks, Simd};
+use crate::simd::{Blocks, Body, Simd};
 use akunu_dtype::{q8, tiles};
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
@@ -53,48 +53,71 @@ pub(super) unsafe fn write_part<S: Simd>(
     // SAFETY: the caller's promise, for each form.
     unsafe {
         if record.flags & Y_IS_Q8 != 0 {
-            quantize_part(s, x, context.row(record, slot, row), dim, from, n);
+            s.call(Quantize { x, y: context.row(record, slot, row), dim, from, n });
         } else if record.flags & Y_IS_BF16 != 0 {
-            round_part(s, x, context.operand(record, slot), row, (dim, from, n));
+            s.call(Round { x, y: context.operand(record, slot), row, dim, from, n });
         } else {
             std::ptr::copy_nonoverlapping(x, context.row(record, slot, row).cast::<f32>().add(from), n);
         }
     }
 }
 
-/// Rounds `n` values into the places `from..from + n` of a row of bf16 tiles, and zeros to the end of its last tile.
-///
-/// # Safety
-/// As [`write_part`]; `y` is the buffer's first byte.
-#[inline(always)]
-unsafe fn round_part<S: Simd>(s: S, x: *const f32, y: *mut u8, row: usize, (dim, from, n): (usize, usize, usize)) {
-    for at in (0..n).step_by(tiles::VALUES) {
-        let to = y.wrapping_add(tiles::offset(row, from + at, dim)).cast::<u16>();
-        let rest = n - at;
-        // SAFETY: 32 values of x, or those that are left and zeros; 64 bytes of the row's tile.
-        unsafe {
-            if rest >= tiles::VALUES {
-                s.round32(x.add(at), to);
-            } else {
-                let mut last = [0.0; tiles::VALUES];
-                std::ptr::copy_nonoverlapping(x.add(at), last.as_mut_ptr(), rest);
-                s.round32(last.as_ptr(), to);
+/// Rounds `n` values into the places `from..from + n` of a row of bf16 tiles, and zeros to the end of its last tile. As
+/// [`write_part`] promises; `y` is the buffer's first byte.
+struct Round {
+    x: *const f32,
+    y: *mut u8,
+    row: usize,
+    dim: usize,
+    from: usize,
+    n: usize,
+}
+
+impl Body for Round {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Self { x, y, row, dim, from, n } = self;
+        for at in (0..n).step_by(tiles::VALUES) {
+            let to = y.wrapping_add(tiles::offset(row, from + at, dim)).cast::<u16>();
+            let rest = n - at;
+            // SAFETY: 32 values of x, or those that are left and zeros; 64 bytes of the row's tile.
+            unsafe {
+                if rest >= tiles::VALUES {
+                    s.round32(x.add(at), to);
+                } else {
+                    let mut last = [0.0; tiles::VALUES];
+                    std::ptr::copy_nonoverlapping(x.add(at), last.as_mut_ptr(), rest);
+                    s.round32(last.as_ptr(), to);
+                }
             }
         }
     }
 }
 
-/// Quantizes `n` values into the places `from..from + n` of an int8 row of `dim`.
-///
-/// # Safety
-/// `x` has `n` values, `y` is a row of `dim`; `from` and `n` are multiples of the block and inside.
-#[inline(always)]
-unsafe fn quantize_part<S: Simd>(s: S, x: *const f32, y: *mut u8, dim: usize, from: usize, n: usize) {
-    let to = Blocks {
-        q: y.wrapping_add(from).cast(),
-        scales: y.wrapping_add(q8::scales_offset(dim)).cast::<f32>().wrapping_add(from / q8::BLOCK),
-        sums: y.wrapping_add(q8::sums_offset(dim)).cast::<f32>().wrapping_add(from / q8::GROUP),
-    };
-    // SAFETY: the blocks of `n` values, with their scales and sums, lie inside the row.
-    unsafe { s.quantize(x, to, n / q8::BLOCK) }
+/// Quantizes `n` values into the places `from..from + n` of an int8 row of `dim`: `x` has `n` values, `y` is a row of `dim`; `from`
+/// and `n` are multiples of the block and inside.
+struct Quantize {
+    x: *const f32,
+    y: *mut u8,
+    dim: usize,
+    from: usize,
+    n: usize,
+}
+
+impl Body for Quantize {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Self { x, y, dim, from, n } = self;
+        let to = Blocks {
+            q: y.wrapping_add(from).cast(),
+            scales: y.wrapping_add(q8::scales_offset(dim)).cast::<f32>().wrapping_add(from / q8::BLOCK),
+            sums: y.wrapping_add(q8::sums_offset(dim)).cast::<f32>().wrapping_add(from / q8::GROUP),
+        };
+        // SAFETY: the blocks of `n` values, with their scales and sums, lie inside the row.
+        unsafe { s.quantize(x, to, n / q8::BLOCK) }
+    }
 }

@@ -5,8 +5,8 @@ use crate::context::Context;
 use crate::lane::Lane;
 use crate::packed::PACKED;
 use crate::simd::Simd;
-use akunu_dots::packed::Fields;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
+use akunu_gemm::packed::Fields;
 use akunu_plan::op::{EmbedParams, Index, OpKind, slots::embed};
 use akunu_plan::record::Record;
 

@@ -6,7 +6,7 @@ pub(super) mod product;
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::lane::Lane;
-use crate::simd::{Simd, prefetch_row};
+use crate::simd::{Body, Simd, prefetch_row};
 use akunu_dtype::{DType, PlanesMut};
 use akunu_plan::op::{
     HeadParams, HeadsParams, KvParams, OpKind, ROPE_INTERLEAVED, ROPE_NONE, ROPE_SPLIT_HALF, slots::head, slots::heads,
@@ -15,13 +15,7 @@ use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
 use half::f16;
 
-pub(super) const HEADS_ANY: &[LeveledRow] =
-    levels!("heads_kv_any", OpKind::HeadNormRopeKvWrite, serves_any, body::<_, Any>);
-pub(super) const HEADS_F32: &[LeveledRow] =
-    levels!("heads_kv_f32", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F32), body::<_, F32>);
-pub(super) const HEADS_F16: &[LeveledRow] =
-    levels!("heads_kv_f16", OpKind::HeadNormRopeKvWrite, |r| serves(r, DType::F16), body::<_, F16>);
-
+pub(super) const HEADS: &[LeveledRow] = levels!("heads_kv", OpKind::HeadNormRopeKvWrite, serves, body);
 pub(super) const HEAD: &[LeveledRow] = levels!("head", OpKind::HeadNormRope, serves_in_place, in_place);
 
 /// Values of a head, at most, and heads that are turned at once: they fit a worker's scratch.
@@ -29,7 +23,7 @@ const MAX_HEAD: usize = 2048;
 const TOGETHER: usize = 16;
 const _: () = assert!(TOGETHER * MAX_HEAD * 4 <= SCRATCH_BYTES);
 
-fn serves_any(record: &Record) -> bool {
+fn serves(record: &Record) -> bool {
     let p = record.params::<HeadsParams>();
     matches!(p.style, ROPE_NONE | ROPE_INTERLEAVED | ROPE_SPLIT_HALF)
         && p.head_dim as usize <= MAX_HEAD
@@ -47,61 +41,44 @@ fn serves_in_place(record: &Record) -> bool {
     matches!(p.style, ROPE_NONE | ROPE_INTERLEAVED | ROPE_SPLIT_HALF) && p.head_dim as usize <= MAX_HEAD
 }
 
-fn serves(record: &Record, dtype: DType) -> bool {
-    serves_any(record) && record.params::<HeadsParams>().kv.dtype == u32::from(dtype.index())
-}
-
-/// How keys and values are stored.
-pub trait Stored {
-    /// # Safety
-    /// `from` has `n` values, `to` the bytes of `n` values of `dtype`.
-    unsafe fn put<S: Simd>(s: S, dtype: DType, from: *const f32, to: *mut u8, n: usize);
-}
-
-pub struct F32;
-pub struct F16;
-/// Any format that can be encoded, by its row of the format table.
-pub struct Any;
-
-impl Stored for F32 {
-    #[inline(always)]
-    unsafe fn put<S: Simd>(_: S, _: DType, from: *const f32, to: *mut u8, n: usize) {
-        // SAFETY: the caller's promise; as bytes there is no alignment to keep.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, n * 4) }
-    }
-}
-
-impl Stored for F16 {
-    #[inline(always)]
-    unsafe fn put<S: Simd>(s: S, _: DType, from: *const f32, to: *mut u8, n: usize) {
-        let mut at = 0;
-        // SAFETY: every access ends at or before `n`.
-        unsafe {
-            while at + S::LANES <= n {
-                s.store_f16(to.add(2 * at), s.load(from.add(at)));
-                at += S::LANES;
+/// Stores `n` values of a key or a value in the format of the cache.
+///
+/// # Safety
+/// `from` has `n` values, `to` the bytes of `n` values of `dtype`, and this worker alone has these.
+#[inline(always)]
+unsafe fn put<S: Simd>(s: S, dtype: DType, from: *const f32, to: *mut u8, n: usize) {
+    // SAFETY: the same contract: every access ends at or before `n`; bytes have no alignment to keep.
+    unsafe {
+        match dtype {
+            DType::F32 => std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, n * 4),
+            DType::F16 => {
+                let mut at = 0;
+                while at + S::LANES <= n {
+                    s.store_f16(to.add(2 * at), s.load(from.add(at)));
+                    at += S::LANES;
+                }
+                for i in at..n {
+                    to.add(2 * i).cast::<[u8; 2]>().write(f16::from_f32(*from.add(i)).to_le_bytes());
+                }
             }
-            for i in at..n {
-                to.add(2 * i).cast::<[u8; 2]>().write(f16::from_f32(*from.add(i)).to_le_bytes());
-            }
+            _ => encode(dtype, std::slice::from_raw_parts(from, n), to),
         }
     }
 }
 
-impl Stored for Any {
-    #[inline(always)]
-    unsafe fn put<S: Simd>(_: S, dtype: DType, from: *const f32, to: *mut u8, n: usize) {
-        let (Some(encode), Some(bytes)) = (dtype.format().encode, dtype.row_bytes(n)) else { return };
-        // SAFETY: the caller's promise; this worker alone has this position of this head.
-        let (values, data) =
-            unsafe { (std::slice::from_raw_parts(from, n), std::slice::from_raw_parts_mut(to, bytes)) };
-        encode(values, PlanesMut { data, ..PlanesMut::default() });
-    }
+/// Stores values in any format that can be encoded, by its row of the format table.
+///
+/// # Safety
+/// `to` has the bytes of so many values.
+unsafe fn encode(dtype: DType, values: &[f32], to: *mut u8) {
+    let (Some(encode), Some(bytes)) = (dtype.format().encode, dtype.row_bytes(values.len())) else { return };
+    // SAFETY: the caller's promise.
+    encode(values, PlanesMut { data: unsafe { std::slice::from_raw_parts_mut(to, bytes) }, ..PlanesMut::default() });
 }
 
 /// Units are (row, head), query heads first, then key/value heads. Workers take whole KV heads where they can.
 #[inline(always)]
-unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
     let p = record.params::<HeadsParams>();
     let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return };
     let (q_heads, d) = (p.heads as usize, p.head_dim as usize);
@@ -145,8 +122,8 @@ unsafe fn body<S: Simd, K: Stored>(s: S, record: &Record, context: &Context<'_>,
                 turn(s, &one, k_norm, (values(heads::K, row, first), turned), some, angles);
                 for i in 0..some {
                     let at = block.add(Context::kv_row(&p.kv, first + i, place));
-                    K::put(s, dtype, turned.add(i * d), at, d);
-                    K::put(s, dtype, values(heads::V, row, first + i), at.add(p.kv.value_offset as usize), d);
+                    put(s, dtype, turned.add(i * d), at, d);
+                    put(s, dtype, values(heads::V, row, first + i), at.add(p.kv.value_offset as usize), d);
                 }
             }
         }
@@ -185,6 +162,41 @@ static SIGN: [f32; 16] = [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0,
 /// Both have `heads` heads of `head_dim` values and are the same or apart, `angles` has `2 * pairs <= head_dim`.
 #[inline(always)]
 unsafe fn turn<S: Simd>(
+    s: S,
+    p: &HeadParams,
+    weight: Option<*const f32>,
+    rows: (*const f32, *mut f32),
+    heads: usize,
+    angles: *const f32,
+) {
+    // SAFETY: the same contract.
+    unsafe { s.call(Turn { p, weight, rows, heads, angles }) }
+}
+
+/// As [`turn`] has it.
+struct Turn<'a> {
+    p: &'a HeadParams,
+    weight: Option<*const f32>,
+    rows: (*const f32, *mut f32),
+    heads: usize,
+    angles: *const f32,
+}
+
+impl Body for Turn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        let Self { p, weight, rows, heads, angles } = self;
+        // SAFETY: the same contract.
+        unsafe { turn_here(s, p, weight, rows, heads, angles) }
+    }
+}
+
+/// # Safety
+/// As [`turn`].
+#[inline(always)]
+unsafe fn turn_here<S: Simd>(
     s: S,
     p: &HeadParams,
     weight: Option<*const f32>,

@@ -1,6 +1,6 @@
 //! Heads on their way out of the product that makes them: normalized, rotated, and where they belong.
 
-use super::{Stored, can_store, norm_weight, turn};
+use super::{can_store, norm_weight, put, turn};
 use crate::context::Context;
 use crate::simd::Simd;
 use akunu_dtype::DType;
@@ -11,13 +11,8 @@ use akunu_plan::op::{
 use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
 
-/// Whether heads of a record can be finished, where keys and values are stored in a format.
-pub fn serves(record: &Record, dtype: DType) -> bool {
-    serves_any(record) && record.params::<MatMulHeadsParams>().kv.dtype == u32::from(dtype.index())
-}
-
-/// The same, whatever the format.
-pub fn serves_any(record: &Record) -> bool {
+/// Whether heads of a record can be finished.
+pub fn serves(record: &Record) -> bool {
     let p = record.params::<MatMulHeadsParams>();
     HEADS.is_multiple_of(p.head.head_dim as usize)
         && p.product.is_plain()
@@ -42,10 +37,9 @@ impl<'a> Heads<'a> {
     /// Finishes columns `n..n + cols` of row `m`, which are whole heads.
     ///
     /// # Safety
-    /// `values` has `cols` of them, and may be written over. The record is one that [`serves_any`] has seen, and `ready`; keys
-    /// and values are stored as `K` does it.
+    /// `values` has `cols` of them, and may be written over. The record is one that [`serves`] has seen, and `ready`.
     #[inline(always)]
-    pub unsafe fn finish<S: Simd, K: Stored>(&self, s: S, m: usize, (n, cols): (usize, usize), values: *mut f32) {
+    pub unsafe fn finish<S: Simd>(&self, s: S, m: usize, (n, cols): (usize, usize), values: *mut f32) {
         let Self { record, context, norm, dtype } = *self;
         let p = record.params::<MatMulHeadsParams>();
         let d = p.head.head_dim as usize;
@@ -65,7 +59,7 @@ impl<'a> Heads<'a> {
             }
             for at in (0..cols).step_by(d) {
                 let to = block.add(Context::kv_row(&p.kv, (n + at) / d, place) + half);
-                K::put(s, dtype, values.add(at), to, d);
+                put(s, dtype, values.add(at), to, d);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Matrix products: what is around the dot products of `akunu_dots`.
+//! Matrix products: what is around the dot products of `akunu_gemm`.
 
 #[cfg(target_arch = "x86_64")]
 pub mod amx;
@@ -6,11 +6,11 @@ mod product;
 
 use crate::kernels::KernelRow;
 use crate::packed;
-use akunu_dots::dots::DotsFn;
-#[cfg(target_arch = "x86_64")]
-use akunu_dots::strip::StripFn;
-use akunu_dots::table::{Act, DOTS};
 use akunu_dtype::DType;
+use akunu_gemm::dots::DotsFn;
+#[cfg(target_arch = "x86_64")]
+use akunu_gemm::strip::StripFn;
+use akunu_gemm::table::{Act, DOTS};
 use akunu_plan::op::MatMulParams;
 #[cfg(target_arch = "x86_64")]
 use akunu_plan::record::X_IS_BF16;
@@ -80,19 +80,17 @@ pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
 #[cfg(target_arch = "x86_64")]
 fn tiles() -> impl Iterator<Item = KernelRow> {
     use crate::kernels::Kernel;
-    use crate::kernels::kv_cache::{Any, F16, F32, product as heads};
+    use crate::kernels::kv_cache::product as heads;
     use crate::level::Level;
     use akunu_plan::op::OpKind;
     type Serves = fn(&Record) -> bool;
-    let products: [(&str, OpKind, Serves, Kernel); 5] = [
+    let products: [(&str, OpKind, Serves, Kernel); 3] = [
         ("matmul", OpKind::MatMul, product::serves, amx::matmul),
         ("matmul_gated", OpKind::MatMulGated, product::serves, amx::matmul_gated),
-        ("matmul_heads_f16", OpKind::MatMulHeads, |r| heads::serves(r, DType::F16), amx::matmul_heads::<F16>),
-        ("matmul_heads_f32", OpKind::MatMulHeads, |r| heads::serves(r, DType::F32), amx::matmul_heads::<F32>),
-        ("matmul_heads_any", OpKind::MatMulHeads, heads::serves_any, amx::matmul_heads::<Any>),
+        ("matmul_heads", OpKind::MatMulHeads, heads::serves, amx::matmul_heads),
     ];
     products.into_iter().flat_map(|(name, op, serves, run)| {
-        akunu_dots::table::STRIPS.iter().map(move |strip| KernelRow {
+        akunu_gemm::table::STRIPS.iter().map(move |strip| KernelRow {
             name: format!("{name} amx {}", strip.name),
             op,
             level: Level::Amx,

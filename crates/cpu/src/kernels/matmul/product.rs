@@ -10,9 +10,9 @@ use crate::kernels::sampling::largest;
 use crate::kernels::{LeveledRow, levels};
 use crate::lane::Lane;
 use crate::level::Level;
-use crate::simd::Simd;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu, soft_cap};
-use akunu_dots::dots::{Dots, DotsFn};
+use crate::simd::{Body, Simd};
+use akunu_gemm::dots::{Dots, DotsFn};
 use akunu_plan::op::{Activation, MAXIMA_SLICE, MatMulParams, OpKind, slots};
 use akunu_plan::record::{Record, Y_FORM};
 use std::ops::Range;
@@ -225,36 +225,49 @@ pub(super) unsafe fn finish<S: Simd>(
     y: *mut f32,
     n: usize,
 ) {
-    const SILU: u32 = Activation::Silu as u32;
-    const GELU_TANH: u32 = Activation::GeluTanh as u32;
-    const GELU_ERF: u32 = Activation::GeluErf as u32;
-    let parts = Epilogue { scale: p.scale, soft_cap: p.soft_cap, dots, bias, residual, y };
-    // SAFETY: the caller's promise.
-    unsafe {
-        match p.activation {
-            SILU => parts.finish::<S, Silu>(s, n),
-            GELU_TANH => parts.finish::<S, GeluTanh>(s, n),
-            GELU_ERF => parts.finish::<S, GeluErf>(s, n),
-            _ => parts.finish::<S, Identity>(s, n),
-        }
-    }
+    let MatMulParams { activation, scale, soft_cap, .. } = *p;
+    // SAFETY: the same contract.
+    unsafe { s.call(Epilogue { activation, scale, soft_cap, dots, bias, residual, y, n }) }
 }
 
 /// What [`finish`] reads and writes.
 struct Epilogue {
+    activation: u32,
     scale: f32,
     soft_cap: f32,
     dots: *const f32,
     bias: Option<*const f32>,
     residual: Option<*const f32>,
     y: *mut f32,
+    n: usize,
+}
+
+impl Body for Epilogue {
+    type Output = ();
+
+    #[inline(always)]
+    unsafe fn run<S: Simd>(self, s: S) {
+        const SILU: u32 = Activation::Silu as u32;
+        const GELU_TANH: u32 = Activation::GeluTanh as u32;
+        const GELU_ERF: u32 = Activation::GeluErf as u32;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.activation {
+                SILU => self.finish::<S, Silu>(s),
+                GELU_TANH => self.finish::<S, GeluTanh>(s),
+                GELU_ERF => self.finish::<S, GeluErf>(s),
+                _ => self.finish::<S, Identity>(s),
+            }
+        }
+    }
 }
 
 impl Epilogue {
     /// # Safety
     /// As [`finish`].
     #[inline(always)]
-    unsafe fn finish<S: Simd, F: Function>(&self, s: S, n: usize) {
+    unsafe fn finish<S: Simd, F: Function>(&self, s: S) {
+        let n = self.n;
         let whole = n / S::LANES * S::LANES;
         // SAFETY: every access ends at or before `n`.
         unsafe {

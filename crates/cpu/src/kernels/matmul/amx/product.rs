@@ -4,14 +4,14 @@ use super::gate::Gate;
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::activation::gate;
 use crate::kernels::convert::write_part;
-use crate::kernels::kv_cache::{Stored, product::Heads};
+use crate::kernels::kv_cache::product::Heads;
 use crate::kernels::matmul::product::{Weights, finish};
 use crate::lane::Lane;
 use crate::simd::tiles::{Block, Products, SIDE, STEP, TILE_BYTES, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_far, prefetch_row};
-use akunu_dots::dots::Dots;
-use akunu_dots::strip::{SPAN, STRIP, Strip};
 use akunu_dtype::tiles::{HEADS, PAIR, offset};
+use akunu_gemm::dots::Dots;
+use akunu_gemm::strip::{SPAN, STRIP, Strip};
 use akunu_plan::op::{MatMulHeadsParams, MatMulParams, slots};
 use akunu_plan::record::{Record, Y_FORM, Y_IS_BF16};
 
@@ -112,7 +112,7 @@ pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
 /// # Safety
 /// As [`crate::kernels::Kernel`] says, at the AMX level.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-pub unsafe fn matmul_heads<K: Stored>(record: &Record, context: &Context<'_>, lane: Lane) {
+pub unsafe fn matmul_heads(record: &Record, context: &Context<'_>, lane: Lane) {
     use slots::matmul_heads::{BIAS, W};
     let p = record.params::<MatMulHeadsParams>();
     let Some(heads) = Heads::of(record, context) else { return };
@@ -126,7 +126,7 @@ pub unsafe fn matmul_heads<K: Stored>(record: &Record, context: &Context<'_>, la
             if biased {
                 finish(s, &p.product, dots, Some(bias.add(n)), None, dots, cols);
             }
-            heads.finish::<_, K>(s, m, (n, cols), dots);
+            heads.finish(s, m, (n, cols), dots);
         });
     }
 }
