@@ -18,12 +18,6 @@ fn kilobytes(text: &str, key: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The processor's name.
-pub fn cpu_name() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    values(&text, "model name").next().map(str::to_owned)
-}
-
 /// Physical cores, where the system says.
 pub fn physical_cores() -> Option<usize> {
     let text = fs::read_to_string("/proc/cpuinfo").ok()?;
