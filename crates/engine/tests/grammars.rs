@@ -85,7 +85,7 @@ fn forced_tokens_need_no_steps_of_their_own() {
 }
 
 #[test]
-fn guesses_and_batches_change_nothing() {
+fn drafts_and_batches_change_nothing() {
     let mut engine = engine();
     let grammar = Grammar::JsonSchema(PERSON.into());
     let plain = texts(&mut engine, &grammar, 4);

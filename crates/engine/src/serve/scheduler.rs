@@ -6,12 +6,12 @@
 //! back, and later computes what is missing of them again. Its tokens do not change by that, because a row's result does
 //! not depend on how or with whom it is computed.
 
-use crate::chunk::ChunkPace;
-use crate::decoder::Decoder;
+use super::chunk::ChunkPace;
 use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES};
+use crate::generate::decoder::Decoder;
 use crate::generate::{Finish, GenerateOptions, Piece};
-use crate::prefix::{Miss, PrefixCache};
-use crate::{Engine, Error, Part, Sequence};
+use crate::kv::prefix::{Miss, PrefixCache};
+use crate::{Engine, Error, Sequence, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -269,7 +269,7 @@ impl Scheduler {
             match self.run_planned() {
                 Ok(()) => {
                     if let [job] = &mut self.running[..] {
-                        job.decoder.took(begun.elapsed());
+                        job.decoder.record_time(begun.elapsed());
                     }
                     self.take(each);
                     return rows;
@@ -325,8 +325,8 @@ impl Scheduler {
         let spare = small_batch.saturating_sub(self.running.len()) / self.running.len().max(1);
         for job in self.running.iter_mut().filter(|job| !job.decoder.reading()) {
             let room = (context - job.sequence.len()).min(batch - rows);
-            let guesses = spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1));
-            let most = room.min(job.decoder.pending() + guesses);
+            let drafts = spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1));
+            let most = room.min(job.decoder.pending() + drafts);
             if most > 0 && outputs < MAX_OUTPUTS {
                 rows += Self::plan_job(job, most);
                 outputs += job.outputs;
@@ -372,7 +372,7 @@ impl Scheduler {
             decoder.look_ahead(&self.engine, *outputs);
             let prompt = decoder.reading();
             self.draws.extend(decoder.draws(*outputs));
-            parts.push(Part { sequence, tokens: decoder.rows(), outputs: decoder.outputs(*outputs), prompt });
+            parts.push(StepInput { sequence, tokens: decoder.rows(), outputs: decoder.outputs(*outputs), prompt });
         }
         self.engine.step_with(&mut parts, 1, |vars| vars.draws_mut().copy_from_slice(&self.draws))
     }

@@ -1,7 +1,7 @@
 //! A scheduler on a thread of its own, for any number of callers: blocking or async.
 
+use super::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
 use crate::generate::Piece;
-use crate::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
 use crate::{Engine, Error, SchedulerOptions};
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;

@@ -59,7 +59,7 @@ impl Footprint {
     /// By KV group: the blocks that sequences of up to `context` positions need.
     pub(crate) fn blocks(&self, context: usize) -> Vec<usize> {
         let blocks = |group: &KvGroup| {
-            // Two recordings: the next one is heard while the one before it is still held.
+            // Two recordings: the next one is encoded while the one before it is still held.
             if let Some(positions) = group.encoded {
                 return 2 * positions.div_ceil(KV_BLOCK);
             }

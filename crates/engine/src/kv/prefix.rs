@@ -7,8 +7,8 @@
 //! Nodes are forgotten least recently used first. Whoever uses a node uses its ancestors after it, so that a leaf is
 //! always older than its path, and forgetting never leaves a hole.
 
-use crate::blocks::Pools;
-use crate::sequence::Sequence;
+use crate::kv::blocks::Pools;
+use crate::kv::sequence::Sequence;
 use akunu_plan::{KV_BLOCK, NO_BLOCK};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
