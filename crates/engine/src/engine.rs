@@ -30,10 +30,13 @@ pub(crate) struct Class {
 /// Which rows of a part give logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outputs {
+    /// None.
     None,
+    /// The last.
     Last,
     /// This many at the end.
     Tail(usize),
+    /// Every one.
     All,
     /// At this many at the end the backend chooses tokens, and nobody reads the logits.
     Tokens(usize),
@@ -44,8 +47,11 @@ pub enum Outputs {
 /// The tokens of prompts and those that decoding adds are computed by different programs, because many rows at once are
 /// faster where they may be rounded more. What a row gives depends on which of the two it is in, and on nothing else.
 pub struct StepInput<'a> {
+    /// Where they go.
     pub sequence: &'a mut Sequence,
+    /// What comes next in it.
     pub tokens: &'a [u32],
+    /// Which of these rows give logits.
     pub outputs: Outputs,
     /// Whether they are a prompt's. A step has prompts or decodes, not both.
     pub prompt: bool,
@@ -121,6 +127,7 @@ impl Engine {
         Self::from_file(embedded::open()?, options)
     }
 
+    /// Loads an opened file.
     pub fn from_file(file: ModelFile, options: LoadOptions) -> Result<Engine, Error> {
         let backend = options.device.open(&options)?;
         let prefers = backend.preferences();
@@ -173,14 +180,17 @@ impl Engine {
         })
     }
 
+    /// The file it was loaded from.
     pub fn file(&self) -> &ModelFile {
         &self.file
     }
 
+    /// The architecture and the configuration that the file gave.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
+    /// `None` where the file has none.
     pub fn tokenizer(&self) -> Option<&Tokenizer> {
         self.tokenizer.as_ref()
     }
@@ -213,6 +223,7 @@ impl Engine {
         self.context
     }
 
+    /// Tokens in the vocabulary: logits of a row.
     pub fn vocab(&self) -> usize {
         self.model.config.vocab
     }
@@ -367,6 +378,7 @@ impl Engine {
     }
 
     /// Where the text of an output row of the last submission stands, and how its next token would be drawn.
+    #[cfg(feature = "audio")]
     pub(crate) fn standing(&mut self, output: usize) -> (RuleVars, DrawVars) {
         let vars = self.loaded.steps();
         (vars.texts()[output], vars.draws()[output])

@@ -1,6 +1,8 @@
 //! Everything that can go wrong, one sentence each.
 
+/// Everything that can go wrong; every variant says it in one sentence.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
 pub enum Error {
     #[error(transparent)]
     Format(#[from] akunu_formats::Error),

@@ -11,12 +11,14 @@ use akunu_plan::{KV_BLOCK, Program};
 pub struct Needs {
     /// Read from the file.
     pub weights: u64,
+    /// The KV cache, at the context it was asked for.
     pub kv: u64,
     /// Activations, logits, constants and step variables.
     pub scratch: u64,
 }
 
 impl Needs {
+    /// All of them.
     pub fn total(&self) -> u64 {
         self.weights.saturating_add(self.kv).saturating_add(self.scratch)
     }
@@ -71,6 +73,7 @@ impl Footprint {
         self.groups.iter().map(blocks).collect()
     }
 
+    /// What it needs with this context.
     pub fn needs(&self, context: usize) -> Needs {
         let blocks = self.blocks(context);
         let kv = |(group, blocks): (&KvGroup, &usize)| (group.block_bytes as u64).saturating_mul(*blocks as u64);

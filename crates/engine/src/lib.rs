@@ -28,8 +28,7 @@
 //! Streaming, with a grammar that the text keeps to:
 //!
 //! ```
-//! use akunu::text::Encode;
-//! use akunu::{Engine, GenerateOptions, Grammar, LoadOptions};
+//! use akunu::{Encode, Engine, GenerateOptions, Grammar, LoadOptions};
 //!
 //! let mut engine = Engine::embedded(LoadOptions::default())?;
 //! let prompt = engine.need_tokenizer()?.encode("The cat was", Encode { add_special: true, parse_special: false });
@@ -44,6 +43,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod average;
 mod backend;
@@ -58,13 +58,10 @@ mod load;
 mod serve;
 pub mod speech;
 
-pub use akunu_arch as arch;
-#[cfg(feature = "audio")]
-pub use akunu_audio as audio;
-pub use akunu_dtype::{self as dtype, DType, FORMATS};
-pub use akunu_formats as formats;
-pub use akunu_plan as plan;
-pub use akunu_text::{self as text, Grammar};
+pub use akunu_arch::Pooling;
+pub use akunu_dtype::DType;
+pub use akunu_formats::ModelFile;
+pub use akunu_text::{ChatTemplate, Detokenizer, Encode, Grammar, Grammars, Tokenizer};
 pub use backend::{Device, DeviceError};
 pub use embed::{Embedder, Reading, Text, TooLong, normalize};
 pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};

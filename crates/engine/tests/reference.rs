@@ -4,12 +4,12 @@
 #[allow(dead_code)]
 mod support;
 
-use akunu::text::Encode;
 use akunu::{
     Activations, DType, Device, Embedder, Engine, Event, GenerateOptions, Grammar, LoadOptions, Reading, Request,
     SamplingOptions, Scheduler, SchedulerOptions, Sequence, Speculation, Text,
 };
 use akunu_testkit::{TempDir, fixtures, golden, relative_error};
+use akunu_text::Encode;
 use std::collections::BTreeMap;
 
 fn options(device: Device) -> LoadOptions {

@@ -6,13 +6,13 @@ mod stepwise;
 #[path = "support/voice.rs"]
 mod voice;
 
-use akunu::audio::Features;
-use akunu::dtype::PlanesMut;
 use akunu::speech::{
     Decoding, Event, Live, Segment, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel,
 };
 use akunu::{Activations, DType, Device, LoadOptions};
+use akunu_audio::Features;
 use akunu_convert::convert;
+use akunu_dtype::PlanesMut;
 use akunu_testkit::{TempDir, fixtures, golden};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -374,6 +374,21 @@ fn what_is_said_live_is_what_is_said_in_a_file() {
         assert_eq!(said.language, file.language, "{name}");
         assert_eq!(lines(&said.segments), lines(&file.segments), "{name}");
         assert!(partial > 0 || name == "silence", "{name}: nothing was seen before it was final");
+    }
+}
+
+#[test]
+fn the_example_transcribes() {
+    let (dir, expected) = (TempDir::new(), expected());
+    let recording = dir.write("recording.wav", &wav(&play(&expected["recordings"]["german"])));
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.ancestors().nth(2).unwrap().join("examples/transcribe");
+    let output = std::process::Command::new(example).arg(model(&dir, DType::F32)).arg(&recording).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let wanted = transcribe(&mut load(&dir, None), &recording, &TranscribeOptions::default());
+    assert!(!wanted.segments.is_empty());
+    for segment in wanted.segments {
+        assert!(printed.contains(&segment.text), "{:?} in {printed:?}", segment.text);
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use akunu::audio::{SAMPLE_RATE, Source};
+use akunu_audio::{SAMPLE_RATE, Source};
 use akunu_hub::Hub;
 use anyhow::{Context, bail, ensure};
 use serde_json::json;

@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use akunu::LoadOptions;
-use akunu::audio::{Features, SAMPLE_RATE, Source};
 use akunu::speech::{Decoding, Segment, Silence, TranscribeOptions, Transcriber, VoiceModel};
+use akunu_audio::{Features, SAMPLE_RATE, Source};
 use akunu_hub::Hub;
 use anyhow::Context;
 use serde_json::Value;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use akunu::DType;
-use akunu::dtype::Planes;
-use akunu::formats::{Container, ModelFile, safetensors};
+use akunu_dtype::Planes;
+use akunu_formats::{Container, ModelFile, safetensors};
 use anyhow::Result;
 use clap::ArgMatches;
 

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::audio::{Features, Pcm};
 use akunu::speech::{Decoding, Event, Live, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel};
+use akunu_audio::{Features, Pcm};
 use anyhow::Result;
 use clap::ArgMatches;
 

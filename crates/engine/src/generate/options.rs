@@ -20,6 +20,7 @@ use akunu_text::Grammar;
 pub struct GenerateOptions {
     /// 0: until the model ends, or the context is full.
     pub max_tokens: usize,
+    /// How tokens are chosen; the likeliest unless it says otherwise.
     pub sampling: SamplingOptions,
     /// Go on after the model's end token.
     pub ignore_eos: bool,
@@ -40,34 +41,40 @@ pub struct GenerateOptions {
 }
 
 impl GenerateOptions {
+    /// Greedy, until the model ends.
     pub fn new() -> Self {
         Self::default()
     }
 
+    /// Ends after so many tokens.
     #[must_use]
     pub fn max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = max_tokens;
         self
     }
 
+    /// How tokens are chosen.
     #[must_use]
     pub fn sampling(mut self, sampling: SamplingOptions) -> Self {
         self.sampling = sampling;
         self
     }
 
+    /// 0: the likeliest token; above: a draw from the distribution at this temperature.
     #[must_use]
     pub fn temperature(mut self, temperature: f32) -> Self {
         self.sampling.temperature = temperature;
         self
     }
 
+    /// The same seed draws the same tokens.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.sampling.seed = seed;
         self
     }
 
+    /// Goes on after the model's end token.
     #[must_use]
     pub fn ignore_eos(mut self, ignore: bool) -> Self {
         self.ignore_eos = ignore;
@@ -102,18 +109,21 @@ impl GenerateOptions {
         self
     }
 
+    /// Lets the model think before the grammar holds.
     #[must_use]
     pub fn thinking(mut self, thinking: Thinking) -> Self {
         self.thinking = thinking;
         self
     }
 
+    /// Where drafts come from.
     #[must_use]
     pub fn speculation(mut self, speculation: Speculation) -> Self {
         self.speculation = speculation;
         self
     }
 
+    /// Log-probabilities of every chosen token, and of so many likeliest ones.
     #[must_use]
     pub fn logprobs(mut self, top: usize) -> Self {
         self.logprobs = Some(top);
@@ -124,7 +134,9 @@ impl GenerateOptions {
 /// One generated token and the text it completes: whole characters, often none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece {
+    /// What was chosen.
     pub token: u32,
+    /// The whole characters that it completes.
     pub text: String,
     /// Where they were asked for.
     pub logprobs: Option<LogProbs>,

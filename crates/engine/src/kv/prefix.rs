@@ -20,11 +20,20 @@ pub enum Miss {
     /// Nothing was: there is nothing in the cache, or the cache is off.
     Empty,
     /// No text in the cache goes on as this one does from token `at` on.
-    New { at: usize },
+    New {
+        /// The first token that is new.
+        at: usize,
+    },
     /// It was there, and room was needed.
-    Evicted { at: usize },
+    Evicted {
+        /// The first token that is gone.
+        at: usize,
+    },
     /// The tokens are there, but a sliding window no longer holds what comes before token `at`.
-    Window { at: usize },
+    Window {
+        /// The token whose window would be needed.
+        at: usize,
+    },
 }
 
 impl std::fmt::Display for Miss {

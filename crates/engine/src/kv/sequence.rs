@@ -36,6 +36,7 @@ impl Sequence {
         self.len
     }
 
+    /// Whether it holds no position.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }

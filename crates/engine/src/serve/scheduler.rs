@@ -16,6 +16,7 @@ use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// How many, how much at a time, and how much to remember.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedulerOptions {
     /// Generations that run at once; others wait.
@@ -36,7 +37,9 @@ impl Default for SchedulerOptions {
 /// A prompt and how to go on after it.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
+    /// The prompt.
     pub tokens: Vec<u32>,
+    /// How to go on after it.
     pub options: GenerateOptions,
 }
 
@@ -47,27 +50,34 @@ pub struct RequestId(pub u64);
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
+    /// Why it ended.
     pub finish: Finish,
     /// Text held back until the end.
     pub rest: String,
+    /// Tokens of the prompt.
     pub prompt: usize,
     /// Tokens of the prompt that were in the prefix cache.
     pub cached: usize,
     /// Why not all were.
     pub miss: Option<Miss>,
+    /// Tokens after it.
     pub generated: usize,
     /// How often it had to give its blocks back.
     pub preempted: usize,
     /// Until it was admitted, until its first token, and until its last.
     pub waited: Duration,
+    /// From submission to the first token.
     pub first_token: Duration,
+    /// From submission to the last.
     pub total: Duration,
 }
 
 /// Something that happened to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// A token, and the text that it completes.
     Piece(Piece),
+    /// It is over.
     Finished(Summary),
     /// It could not go on; the sentence says why.
     Failed(String),
@@ -76,25 +86,39 @@ pub enum Event {
 /// What goes on, and what has gone on since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Metrics {
+    /// Requests in the KV cache.
     pub running: usize,
+    /// Requests that wait for room.
     pub waiting: usize,
+    /// Requests since the start.
     pub submitted: u64,
+    /// Of those, ended by themselves.
     pub finished: u64,
+    /// Of those, cancelled.
     pub cancelled: u64,
+    /// Of those, ended by an error.
     pub failed: u64,
+    /// Times that a request gave its blocks back.
     pub preempted: u64,
+    /// Steps computed.
     pub steps: u64,
     /// Rows of all steps, and time spent in them.
     pub rows: u64,
+    /// Time spent in steps.
     pub computing: Duration,
     /// The longest step.
     pub longest_step: Duration,
+    /// Tokens of all prompts.
     pub prompt_tokens: u64,
+    /// Of those, found in the prefix cache.
     pub cached_tokens: u64,
+    /// Tokens chosen.
     pub generated_tokens: u64,
     /// Blocks of the largest KV pool: in use by generations or the cache, in the cache, and all.
     pub blocks_used: usize,
+    /// Blocks that only the prefix cache holds.
     pub blocks_cached: usize,
+    /// All blocks.
     pub blocks: usize,
 }
 
@@ -146,6 +170,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
+    /// Over an engine whose KV cache holds so many sequences.
     pub fn new(engine: Engine, options: SchedulerOptions) -> Self {
         let options = SchedulerOptions { sequences: options.sequences.clamp(1, MAX_SEQUENCES), ..options };
         let cache = PrefixCache::new(engine.pools().clone(), engine.windows(), options.cache.div_ceil(KV_BLOCK));
@@ -154,10 +179,12 @@ impl Scheduler {
         Self { engine, options, cache, waiting, running, draws, pace, metrics: Metrics::default(), next: 0 }
     }
 
+    /// What it runs.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
+    /// Ends every request.
     pub fn into_engine(self) -> Engine {
         self.engine
     }
@@ -215,6 +242,7 @@ impl Scheduler {
         self.waiting.len() + self.running.len()
     }
 
+    /// Counters since the start.
     pub fn metrics(&self) -> Metrics {
         let (blocks, free) = self.engine.pools().with(|p| {
             let largest = p.iter().max_by_key(|p| p.blocks());

@@ -128,6 +128,7 @@ pub struct Service {
 }
 
 impl Service {
+    /// Starts the thread that runs the engine.
     pub fn start(engine: Engine, options: SchedulerOptions) -> Result<Service, Error> {
         let (submissions, inbox) = mpsc::channel();
         let metrics = Arc::new(Mutex::new(Metrics::default()));

@@ -28,6 +28,7 @@ const STEP: usize = 2 * FRAME_RATE;
 const SHORTEST: usize = FRAME_RATE / 2;
 
 impl Live {
+    /// At the beginning of a stream.
     pub fn new(transcriber: &Transcriber, options: &TranscribeOptions) -> Result<Self, Error> {
         Ok(Self {
             transcription: Transcription::new(transcriber, options)?,

@@ -36,4 +36,6 @@ pub use self::{
     voice::{VoiceModel, Voices},
 };
 #[cfg(feature = "audio")]
+pub use akunu_audio::{Features, Pcm, SAMPLE_RATE, Source};
+#[cfg(feature = "audio")]
 pub use akunu_text::LANGUAGES;

@@ -50,6 +50,7 @@ pub struct Decoding {
     pub log_probability: f32,
     /// With this probability of no speech, a result that is not good enough is silence.
     pub no_speech: f32,
+    /// The same seed draws the same samples.
     pub seed: u64,
 }
 
@@ -67,19 +68,24 @@ impl Default for Decoding {
     }
 }
 
+/// What to transcribe, and how.
 #[derive(Clone, Debug)]
 pub struct TranscribeOptions {
     /// A code or name; `None`: found out from the first window.
     pub language: Option<String>,
+    /// What to write down.
     pub task: Task,
+    /// How tokens are chosen.
     pub decoding: Decoding,
     /// What was said before, or words to expect.
     pub prompt: Option<String>,
     /// Whether a window knows the text of those before it, back to a silence that was left out.
     pub condition: bool,
+    /// Whether the model says when segments begin and end.
     pub timestamps: bool,
     /// When each word was said.
     pub words: bool,
+    /// What is done about silence.
     pub silence: Silence,
 }
 

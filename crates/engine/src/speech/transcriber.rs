@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 pub struct Times {
     /// Windows that were encoded.
     pub windows: usize,
+    /// The audio encoder.
     pub encoder: Duration,
     /// Languages, text and words, with what is decided between their steps.
     pub decoder: Duration,
@@ -30,10 +31,12 @@ pub struct Transcriber {
 }
 
 impl Transcriber {
+    /// Loads a whisper.cpp file, a GGUF or safetensors file, or an HF directory.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Self, Error> {
         Self::from_file(ModelFile::open(path)?, options)
     }
 
+    /// Loads an opened file.
     pub fn from_file(file: ModelFile, mut options: LoadOptions) -> Result<Self, Error> {
         // Beams and samples are sequences of their own, beside the encoded window and its prompt.
         options.sequences = 2 * MAX_CANDIDATES + 2;
@@ -45,14 +48,17 @@ impl Transcriber {
         Ok(Self { engine, vocabulary, times: Times::default() })
     }
 
+    /// The model.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
+    /// Its words and marks.
     pub fn vocabulary(&self) -> &Vocabulary {
         &self.vocabulary
     }
 
+    /// How long the model was busy since it was loaded.
     pub fn times(&self) -> Times {
         self.times
     }

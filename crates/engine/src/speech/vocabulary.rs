@@ -56,6 +56,7 @@ impl Vocabulary {
         }
     }
 
+    /// A text's tokens, without marks.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         match &self.words {
             Words::Ranked(words) => words.encode(text),

@@ -1,9 +1,9 @@
 //! The text of a window token by token, with rules that look at all of it: what chains of tokens must come to, bit by bit.
 
-use akunu::audio::Features;
-use akunu::plan::rules::log_sum;
 use akunu::speech::{Decoding, Event, Silence, TranscribeOptions, Transcriber, Vocabulary};
 use akunu::{Engine, LoadOptions, Outputs, StepInput, argmax};
+use akunu_audio::Features;
+use akunu_plan::rules::log_sum;
 use std::ops::ControlFlow;
 use std::path::Path;
 

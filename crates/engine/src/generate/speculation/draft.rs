@@ -34,10 +34,12 @@ pub struct Draft {
     silent: usize,
     /// Tokens drafted since the start, and those that were accepted.
     pub drafted: u64,
+    /// Of those, tokens that the larger model chose too.
     pub accepted: u64,
 }
 
 impl Draft {
+    /// With an empty sequence of its own.
     pub fn new(engine: Engine) -> Self {
         let sequence = engine.sequence();
         let (tokens, draft, pace) = (Vec::new(), Vec::new(), Pace::default());

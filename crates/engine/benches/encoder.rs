@@ -1,10 +1,10 @@
-//! Where the time of an encoder goes: `encoder_times MODEL [THREADS]` sums the time of every kernel over one window.
+//! Where the time of an encoder goes: `cargo bench -p akunu --bench encoder -- MODEL [THREADS]` sums the time of every kernel over one window.
 
 use akunu::{Engine, LoadOptions};
 use std::collections::BTreeMap;
 
 fn main() -> Result<(), akunu::Error> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).filter(|a| a != "--bench");
     let model = arguments.next().unwrap_or_default();
     let threads = arguments.next().and_then(|t| t.parse().ok());
     let mut engine = Engine::load(model.as_ref(), LoadOptions { threads, ..LoadOptions::default() })?;
