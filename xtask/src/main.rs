@@ -38,7 +38,7 @@ fn tree() -> Command {
                     .arg(option("level", "LEVEL", "The level that our kernels stay at"))
                     .arg(Arg::new("extra").value_name("ARGUMENTS OF llama-bench").num_args(0..).last(true)),
                 command("start", "Measure the time to the first token, of whole processes").args(peer_flags()),
-                command("decoding", "Measure guesses, grammars and draws against plain decoding")
+                command("decoding", "Measure speculative decoding, grammars and draws against plain decoding")
                     .arg(Arg::new("rounds").value_name("ROUNDS").required(true).value_parser(value_parser!(usize)))
                     .arg(names("NAME", "Which models [default: all]")),
                 command("embed", "Measure embeddings against llama.cpp and onnxruntime")

@@ -1,4 +1,4 @@
-//! Guesses change how many steps a text takes, never the text.
+//! Speculative decoding changes how many steps a text takes, never the text.
 
 use akunu::{
     Draft, Engine, Error, GenerateOptions, LoadOptions, Request, SamplingOptions, Scheduler, SchedulerOptions,

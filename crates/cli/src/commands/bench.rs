@@ -161,7 +161,7 @@ fn print(
         write!(out, "{name:<8} {:>6} tokens  {median:>9.1} tokens/s  ({low:.1} to {high:.1})", measured.tokens)?;
         if name == "decode" {
             let rate = median * bytes_per_token(engine, plan) as f64;
-            write!(out, "  {}, {:.0} % of what memory gives", units::rate(rate), 100.0 * rate / memory.max(1.0))?;
+            write!(out, "  {}, {:.0} % of the memory bandwidth", units::rate(rate), 100.0 * rate / memory.max(1.0))?;
         }
         writeln!(out)?;
     }

@@ -348,7 +348,7 @@ impl Scheduler {
     fn plan_decoding(&mut self) -> usize {
         let (mut rows, mut outputs) = (0, 0);
         let context = self.engine.context();
-        // Guesses only as long as all that is decoded stays a small batch.
+        // Drafts only as long as all that is decoded stays a small batch.
         let (batch, small_batch) = self.engine.decode_rows();
         let spare = small_batch.saturating_sub(self.running.len()) / self.running.len().max(1);
         for job in self.running.iter_mut().filter(|job| !job.decoder.reading()) {

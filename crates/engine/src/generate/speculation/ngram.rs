@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn other_places_give_other_guesses() {
+    fn other_places_give_other_drafts() {
         let text = [1, 2, 3, 40, 41, 0, 1, 2, 3, 50, 51, 0, 1, 2, 3, 40, 60, 7, 1, 2, 3];
         let (mut draft, mut others) = (Vec::new(), Vec::new());
         Ngrams::default().find(&text, 2, &mut draft, 2, &mut others);
