@@ -12,7 +12,7 @@ use std::io;
 /// Every base address is a multiple of this: a cache line and the widest vector.
 pub const ALIGN: usize = 64;
 /// From here on huge pages are asked for.
-const LARGE: usize = 4 << 20;
+pub const LARGE: usize = 4 << 20;
 /// What a thread reads at a time, about.
 pub const PIECE: usize = 8 << 20;
 
@@ -87,32 +87,3 @@ impl Block {
 unsafe impl Send for Block {}
 // SAFETY: as above; shared use reads only the two fields.
 unsafe impl Sync for Block {}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn byte(at: usize) -> u8 {
-        (at % 251) as u8
-    }
-
-    #[test]
-    fn a_filled_block_has_every_byte_in_its_place() {
-        for len in [0, 1, LARGE, 2 * PIECE + 77] {
-            let read = |at: usize, to: &mut [u8]| {
-                to.iter_mut().enumerate().for_each(|(i, to)| *to = byte(at + i));
-                Ok(())
-            };
-            let block = Block::filled("test", len, |at| at + PIECE, read).expect("memory");
-            assert_eq!(block.len(), len);
-            assert_eq!(block.map[..len].iter().enumerate().find(|(i, b)| **b != byte(*i)), None);
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_an_error() {
-        let short = |at: usize, _: &mut [u8]| if at == 0 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
-        let error = Block::filled("test", PIECE + 1, |at| at + PIECE, short).err();
-        assert!(matches!(error, Some(LoadError::Unreadable(_))), "{error:?}");
-    }
-}

@@ -22,9 +22,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub const SCRATCH_BYTES: usize = 2 << 20;
 
 /// What is kept beside a record.
-pub(crate) struct Beside {
+#[doc(hidden)]
+pub struct Beside {
     /// The product that follows it, in this step or the next one; itself where there is none.
-    following: usize,
+    pub following: usize,
     /// How often lanes have asked for a piece of it, by part of the step.
     asked: [AtomicU64; parts::MOST],
 }
@@ -323,21 +324,3 @@ impl<'a> Context<'a> {
 }
 
 const _: () = assert!(SCRATCH_BYTES.is_multiple_of(ALIGN));
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bytemuck::Zeroable;
-
-    #[test]
-    fn the_first_product_follows_the_last() {
-        let following = |kinds: &[OpKind]| -> Vec<usize> {
-            let records: Vec<_> = kinds.iter().map(|kind| Record { op: *kind as u32, ..Record::zeroed() }).collect();
-            Beside::all(&records).iter().map(|beside| beside.following).collect()
-        };
-        let kinds = [OpKind::Embed, OpKind::MatMul, OpKind::Norm, OpKind::MatMulGated, OpKind::Attention];
-        assert_eq!(following(&kinds), [1, 3, 3, 1, 1]);
-        assert_eq!(following(&kinds[..2]), [1, 1]);
-        assert_eq!(following(&kinds[..1]), [0]);
-    }
-}

@@ -6,15 +6,19 @@
 
 pub mod backend;
 mod bind;
-mod block;
+#[doc(hidden)]
+pub mod block;
 pub mod context;
-mod host;
+#[doc(hidden)]
+pub mod host;
 pub mod kernels;
 pub mod lane;
 mod loaded;
 pub mod memory;
-mod packed;
-mod parts;
+#[doc(hidden)]
+pub mod packed;
+#[doc(hidden)]
+pub mod parts;
 pub mod pool;
 pub mod ready;
 

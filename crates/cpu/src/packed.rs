@@ -23,21 +23,21 @@ const AT_ONCE: usize = 64 << 10;
 
 /// A matrix of a file that is packed as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pack {
-    start: usize,
-    bytes: usize,
-    row_bytes: usize,
-    fields: Fields,
+pub struct Pack {
+    pub start: usize,
+    pub bytes: usize,
+    pub row_bytes: usize,
+    pub fields: Fields,
 }
 
 impl Pack {
-    fn end(&self) -> usize {
+    pub fn end(&self) -> usize {
         self.start + self.bytes
     }
 }
 
 /// The matrices of one file that are packed, in the order of their bytes.
-pub struct Packs(Vec<Pack>);
+pub struct Packs(pub Vec<Pack>);
 
 impl Packs {
     /// Those that records of `programs` take so, of a file of `len` bytes.
@@ -143,27 +143,4 @@ pub fn matrices(record: &Record) -> impl Iterator<Item = Matrix> + use<> {
         row_bytes: row_bytes as usize,
         dtype,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::block::Block;
-
-    #[test]
-    fn what_lies_between_packed_matrices_stays() {
-        let fields = Fields::of(DType::Q4_0).unwrap();
-        let matrix = |start: usize| Pack { start, bytes: 2 * ROWS * 36, row_bytes: 36, fields };
-        let packs = Packs(vec![matrix(5), matrix(5 + 2 * ROWS * 36), matrix(3000)]);
-        let file: Vec<u8> = (0..5000).map(|i| (i * 7 + i / 256) as u8).collect();
-        let block = Block::filled("test", file.len(), |at| packs.end(at), |at, to| packs.read(&file, at, to)).unwrap();
-        // SAFETY: the block's bytes, which nobody else has.
-        let got = unsafe { std::slice::from_raw_parts(block.base(), block.len()) };
-        let mut want = file.clone();
-        for pack in &packs.0 {
-            let range = pack.start..pack.end();
-            fields.pack(&file[range.clone()], 36, &mut want[range]);
-        }
-        assert!(got == want);
-    }
 }

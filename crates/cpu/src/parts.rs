@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// How the rows of a step are divided: each part has its own activations.
 #[derive(Clone, Copy)]
-pub(crate) struct Parts {
+pub struct Parts {
     pub count: usize,
     pub rows: usize,
     /// Bytes of the arena from one part's activations to the next one's.
@@ -44,7 +44,7 @@ pub fn of_batches(workers: usize, batch: usize, weight_bytes: u64) -> usize {
 }
 
 /// Lanes of a phase where a worker helps another.
-pub(crate) const LANES: usize = 2;
+pub const LANES: usize = 2;
 const FIRST: Lane = Lane { index: 0, count: LANES };
 const SECOND: Lane = Lane { index: 1, count: LANES };
 
@@ -64,7 +64,7 @@ struct Part {
 }
 
 /// How far the parts of a step are.
-pub(crate) struct Progress {
+pub struct Progress {
     parts: Vec<Line<Part>>,
     spins: u32,
     /// Has the phases of all parts two lanes from the beginning: for tests, and then nobody helps.
@@ -150,78 +150,5 @@ impl Part {
         let before = self.taken.load(Ordering::Relaxed);
         let exchange = || self.taken.compare_exchange(before, number, Ordering::Relaxed, Ordering::Relaxed);
         before < number && exchange().is_ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::pool::Pool;
-    use std::cell::UnsafeCell;
-    use std::thread::{self, ThreadId};
-    use std::time::Duration;
-
-    /// Who ran the lanes of every phase of a part. Written and read without any order but that of the phases.
-    struct Ran(UnsafeCell<Vec<[Option<ThreadId>; LANES]>>);
-
-    // SAFETY: what is tested here: a lane writes its own entry, and reads those of the phase before.
-    unsafe impl Sync for Ran {}
-
-    impl Ran {
-        /// A lane: the phase before it is done, and this lane was not.
-        fn run(&self, phase: usize, lane: Lane) {
-            let lanes = if lane.count == 1 { 0..LANES } else { lane.index..lane.index + 1 };
-            // SAFETY: entries of the vector, whose own fields nobody writes; see above.
-            unsafe {
-                let entries = (*self.0.get()).as_ptr().cast::<Option<ThreadId>>().cast_mut();
-                let before = phase.saturating_sub(1) * LANES..phase * LANES;
-                assert!(before.into_iter().all(|at| (*entries.add(at)).is_some()), "phase {phase}");
-                for entry in lanes.map(|lane| entries.add(phase * LANES + lane)) {
-                    assert!((*entry).is_none(), "phase {phase}");
-                    *entry = Some(thread::current().id());
-                }
-            }
-        }
-    }
-
-    /// Who ran the lanes of every phase of every part, one of which is slow.
-    fn run(workers: usize, phases: usize, slow: Option<usize>) -> Vec<Vec<[Option<ThreadId>; LANES]>> {
-        let mut pool = Pool::new(workers).unwrap();
-        let mut progress = Progress::new(workers, pool.spins());
-        let mut all = Vec::new();
-        // A second time, to begin again from what the first has left.
-        for _ in 0..2 {
-            progress.begin();
-            let parts: Vec<Ran> = (0..workers).map(|_| Ran(vec![[None; LANES]; phases].into())).collect();
-            pool.run(&|worker, _| {
-                progress.work(worker.index, phases, &|part, phase, lane| {
-                    if slow == Some(part) {
-                        thread::sleep(Duration::from_micros(200));
-                    }
-                    parts[part].run(phase, lane);
-                });
-            });
-            all = parts.into_iter().map(|part| part.0.into_inner()).collect();
-        }
-        all
-    }
-
-    #[test]
-    fn every_phase_of_every_part_runs_once() {
-        let phases = if cfg!(miri) { 8 } else { 60 };
-        for workers in 1..=MOST {
-            for slow in (0..workers).map(Some).chain([None]) {
-                let all = run(workers, phases, slow);
-                assert!(all.iter().flatten().flatten().all(Option::is_some), "{workers} workers, slow {slow:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn who_is_done_helps_who_is_slow() {
-        let phases = if cfg!(miri) { 20 } else { 200 };
-        let all = run(2, phases, Some(1));
-        let by_two = all.iter().flatten().filter(|lanes| lanes[0] != lanes[1]).count();
-        assert!(by_two > phases / 4, "{by_two} phases of {phases}");
     }
 }

@@ -4,7 +4,8 @@
 //! per level. See `docs/adding-a-kernel.md`.
 
 mod activation;
-mod attention;
+#[doc(hidden)]
+pub mod attention;
 mod common;
 mod conv;
 mod convert;

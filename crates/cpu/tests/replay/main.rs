@@ -1,6 +1,7 @@
-//! Whole programs: chains, thread counts, refusals, and that a replay allocates nothing.
+//! Whole programs: chains, thread counts, refusals, and that a replay allocates nothing. A program of its own, because its
+//! tests measure their process.
 
-#[path = "../kernels/rig.rs"]
+#[path = "../all/rig.rs"]
 mod rig;
 
 mod decoder;

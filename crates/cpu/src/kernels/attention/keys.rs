@@ -6,11 +6,11 @@ use std::ops::Range;
 
 /// Places that are scored before they are weighed, in whole blocks and counted from a text's first: one maximum and one sum
 /// for most texts, and scores that stay in the first-level cache.
-pub(super) const SPAN: usize = SPAN_BLOCKS * KV_BLOCK;
-pub(super) const SPAN_BLOCKS: usize = 4;
+pub const SPAN: usize = SPAN_BLOCKS * KV_BLOCK;
+pub const SPAN_BLOCKS: usize = 4;
 
 /// How keys and values are read.
-pub(super) trait Keys {
+pub trait Keys {
     /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
     const DIRECT: bool;
     /// Lines that are asked for beside four rows: as many as those have, where that is known beforehand.
@@ -30,13 +30,13 @@ pub(super) trait Keys {
 }
 
 /// f32 rows.
-pub(super) struct Single;
+pub struct Single;
 /// f16 rows of `WIDTH` values, or of any number where that is 0.
-pub(super) struct Half<const WIDTH: usize>;
+pub struct Half<const WIDTH: usize>;
 /// Q8_0 rows: blocks of an f16 scale and 32 int8 values.
-pub(super) struct Blocks8;
+pub struct Blocks8;
 /// Any format and any head size: blocks are decoded to f32 rows first.
-pub(super) struct Decoded;
+pub struct Decoded;
 
 impl Keys for Single {
     const DIRECT: bool = true;
@@ -87,7 +87,7 @@ impl Keys for Decoded {
 
 /// One head's keys in one block, and the positions of it that are seen: those outside may never have been written.
 #[derive(Clone, Copy)]
-pub(super) struct Block {
+pub struct Block {
     pub keys: *const u8,
     pub from: usize,
     pub to: usize,
@@ -109,22 +109,22 @@ impl Block {
 }
 
 /// Places that are asked for by turns, at most.
-const PLACES: usize = 2 * SPAN_BLOCKS;
+pub const PLACES: usize = 2 * SPAN_BLOCKS;
 
 /// What a row sees of one span of its text, of the first KV head.
 #[derive(Clone)]
-pub(super) struct Span {
+pub struct Span {
     pub blocks: [Block; SPAN_BLOCKS],
     /// Bytes from a key to its value.
     pub values: isize,
-    rounds: [Round; SPAN_BLOCKS],
+    pub rounds: [Round; SPAN_BLOCKS],
 }
 
 /// Keys that are asked for by turns, as far from each other as can be: so many bytes from each place on.
 #[derive(Clone, Copy)]
-struct Round {
-    places: [*const u8; PLACES],
-    bytes: usize,
+pub struct Round {
+    pub places: [*const u8; PLACES],
+    pub bytes: usize,
 }
 
 impl Round {
@@ -176,7 +176,7 @@ impl Span {
 /// They are asked for at several places by turns, because memory gives most so (see `akunu_gemm::dots::PLACES`). Where a row's
 /// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Almost nothing
 /// here branches: in loops this short that costs more than what is asked for saves.
-pub(super) struct Asking<'a> {
+pub struct Asking<'a> {
     /// What is asked for now: so many bytes from each place on.
     places: [*const u8; PLACES],
     bytes: usize,
@@ -233,50 +233,5 @@ impl<'a> Asking<'a> {
             // At the end some lines are asked for again and again, which costs nothing.
             None => (self.at, self.gap, self.bytes) = (0, 0, usize::MAX),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every row that is seen is asked for once, and little else.
-    fn check<K: Keys>(row_bytes: usize) {
-        for places in (1..=SPAN).map(|end| 0..end).chain((0..SPAN).step_by(7).map(|start| start..SPAN)) {
-            let mut blocks = [Block::NONE; SPAN_BLOCKS];
-            for (i, block) in blocks.iter_mut().enumerate() {
-                let [from, to] = [places.start, places.end].map(|at| at.saturating_sub(i * KV_BLOCK).min(KV_BLOCK));
-                if from < to {
-                    *block = Block { keys: std::ptr::without_provenance((i + 1) << 20), from, to, whole: true };
-                }
-            }
-            let rounds = Span::new(blocks, 0, row_bytes, K::PLACES).rounds;
-            let mut asked = std::collections::HashMap::new();
-            for round in rounds.iter().filter(|round| round.bytes > 0) {
-                for at in
-                    round.places[..K::PLACES].iter().flat_map(|place| (0..round.bytes).map(|at| place.addr() + at))
-                {
-                    *asked.entry(at).or_insert(0) += 1;
-                }
-            }
-            let mut rows = 0;
-            for block in &blocks {
-                for row in block.seen() {
-                    let first = block.keys.addr() + row * row_bytes;
-                    assert!((first..first + row_bytes).all(|at| asked.get(&at) == Some(&1)), "{places:?}: {row}");
-                    rows += 1;
-                }
-            }
-            // Where the rows of a round do not divide among its places, some that are not seen come with them.
-            let most = rows + rounds.iter().filter(|round| round.bytes > 0).count() * (K::PLACES - 1);
-            assert!(asked.len() <= most * row_bytes, "{places:?}: {} bytes", asked.len());
-        }
-    }
-
-    #[test]
-    fn all_that_is_seen_is_asked_for() {
-        check::<Half<32>>(64);
-        check::<Half<64>>(128);
-        check::<Blocks8>(34);
     }
 }

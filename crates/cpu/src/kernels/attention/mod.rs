@@ -5,7 +5,8 @@
 //! then the weighted values, so that keys and values are read once per tile.
 
 mod found;
-mod keys;
+#[doc(hidden)]
+pub mod keys;
 mod row;
 mod scores;
 #[cfg(target_arch = "x86_64")]
@@ -78,19 +79,20 @@ fn serves(record: &Record) -> bool {
 }
 
 /// How the rows and heads of a record are cut into units.
-struct Cut {
+#[doc(hidden)]
+pub struct Cut {
     /// Rows and heads of one tile, at most; `rows * heads <= TILE`.
-    tile_rows: usize,
-    tile_heads: usize,
-    row_tiles: usize,
+    pub tile_rows: usize,
+    pub tile_heads: usize,
+    pub row_tiles: usize,
     /// Tiles of the heads that share a KV head.
-    head_tiles: usize,
+    pub head_tiles: usize,
 }
 
 impl Cut {
     /// Heads that share a KV head stay together, unless smaller tiles keep the workers busier. About `alike` rows follow each
     /// other that see the same keys; others would have nothing but a tile in common.
-    fn new(p: &AttentionParams, rows: usize, alike: usize, workers: usize) -> Self {
+    pub fn new(p: &AttentionParams, rows: usize, alike: usize, workers: usize) -> Self {
         let group = (p.heads / p.kv_heads) as usize;
         let most = group.min(TILE);
         let cut = |tile_heads: usize| {
@@ -402,23 +404,5 @@ unsafe fn attend<S: Simd>(
                 }
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bytemuck::Zeroable;
-
-    #[test]
-    fn rows_of_other_texts_leave_the_heads_of_a_kv_head_together() {
-        let p = AttentionParams { heads: 9, kv_heads: 3, ..AttentionParams::zeroed() };
-        let shape = |cut: Cut| (cut.tile_rows, cut.tile_heads, cut.row_tiles, cut.head_tiles);
-        // Eight texts: else their keys and values would be read for every head.
-        assert_eq!(shape(Cut::new(&p, 8, 1, 2)), (1, 3, 8, 1));
-        // Five rows of each of two texts.
-        assert_eq!(shape(Cut::new(&p, 10, 5, 2)), (5, 3, 2, 1));
-        // One text: nine tiles of one head are shared more evenly than six of three.
-        assert_eq!(shape(Cut::new(&p, 8, 8, 2)), (8, 1, 1, 3));
     }
 }

@@ -11,7 +11,8 @@
 //! To unpack the next group meanwhile as well was tried: it makes prompts a sixth slower where another thread shares the core,
 //! which then has half of the instructions in flight, too few to reach the next tiles.
 
-mod gate;
+#[doc(hidden)]
+pub mod gate;
 mod product;
 
 pub use product::{matmul, matmul_gated, matmul_heads};

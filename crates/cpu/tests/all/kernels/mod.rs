@@ -2,12 +2,15 @@
 //! full of NaN, at several thread counts.
 
 mod attention;
+mod attention_cut;
 mod elementwise;
+#[cfg(target_arch = "x86_64")]
+mod gate;
 mod heads;
-#[cfg(target_os = "linux")]
+#[cfg(target_arch = "x86_64")]
 mod inlined;
+mod keys;
 mod norm;
 mod product;
-mod rig;
 mod sampling;
 mod speech;

@@ -2,7 +2,7 @@
 //! two, from the last-level cache and from memory, and for eight rows on two threads from memory; GOP/s
 //! for several rows with weights in the second-level cache.
 //!
-//! `cargo run --release -p akunu-gemm --example dots_bench -- [PART OF A NAME]...`
+//! `cargo bench -p akunu-gemm --bench gemm -- [PART OF A NAME]...`
 //! Every figure is the best of several passes, since other processes only ever slow one down.
 
 use akunu_dtype::{DType, Format, q8};
@@ -35,7 +35,8 @@ const PATIENCE: Duration = Duration::from_millis(700);
 struct Results([f32; TILE]);
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    // Cargo adds an option of its own.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
     let weights = noise(MEMORY + 4096);
     let heads = RUNS.map(|(rows, threads, bytes)| format!("{rows}: {} MB ×{threads}", bytes >> 20));
     print("", heads.iter().cloned().chain(ROWS.map(|rows| format!("rows {rows}"))));

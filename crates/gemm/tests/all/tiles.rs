@@ -1,5 +1,4 @@
 //! What brings numbers into the layout of tiles.
-#![cfg(target_arch = "x86_64")]
 
 use akunu_dtype::{DType, FORMATS};
 use akunu_gemm::dots::Dots;

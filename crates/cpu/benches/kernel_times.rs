@@ -1,9 +1,9 @@
-//! Times of single dispatches: `cargo run --release -p akunu-cpu --example kernel_times [threads] [level]`.
+//! Times of single dispatches: `cargo bench -p akunu-cpu --bench kernel_times -- [threads] [level]`.
 //!
 //! Each line is the best of many replays of one record, with the pool's wake-up and end included;
 //! the first lines give what an empty replay and a barrier cost, to be taken off.
 
-#[path = "../tests/kernels/rig.rs"]
+#[path = "../tests/all/rig.rs"]
 mod rig;
 
 use akunu_cpu::pool::Pool;
