@@ -172,7 +172,7 @@ pub fn table() -> &'static [KernelRow] {
             &[attention::ATTENTION],
             #[cfg(target_arch = "x86_64")]
             &[attention::tiled::TILED],
-            &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],
+            &[attention::weights::F16, attention::weights::ANY],
             &[conv::UNFOLD],
             &[sampling::SUPPRESS, sampling::SAMPLE, sampling::ADVANCE],
         ];

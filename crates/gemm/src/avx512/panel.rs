@@ -48,11 +48,9 @@ const PAIRS: usize = PANEL_BLOCKS.next_multiple_of(2 * BLOCKS);
 pub unsafe fn panel(form: &Form<'_>, d: &Dots) {
     // SAFETY: the same contract.
     unsafe {
-        match (form.wide, form.offsets) {
-            (true, true) => tiles::<true, true>(form, d),
-            (true, false) => tiles::<true, false>(form, d),
-            (false, true) => tiles::<false, true>(form, d),
-            (false, false) => tiles::<false, false>(form, d),
+        match form.wide {
+            true => tiles::<true>(form, d),
+            false => tiles::<false>(form, d),
         }
     }
 }
@@ -76,7 +74,7 @@ impl Stretch {
 }
 
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots) {
+unsafe fn tiles<const WIDE: bool>(form: &Form<'_>, d: &Dots) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     // Nothing waits where one panel is all there is of a row.
@@ -114,11 +112,7 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
                             rows: COLS,
                             each: COLS.div_ceil(rows.div_ceil(MOST) * stretch.blocks),
                         };
-                        if end - n > COLS / 2 {
-                            columns::<WIDE, OFFSETS, 2>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
-                        } else {
-                            columns::<WIDE, OFFSETS, 1>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
-                        }
+                        columns::<WIDE>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
                     }
                 }
                 for (p, n) in (n0..end).step_by(COLS).enumerate() {
@@ -189,10 +183,10 @@ pub unsafe fn starts(q: *const u8, blocks: usize, wide: bool, bias: u8, to: *mut
 /// Activation rows that are multiplied at a time, at most.
 const MOST: usize = 4;
 
-/// Unpacks `16 * H` weight rows from `n0` of a stretch, and adds their products with activation rows `m0..m0 + rows` to
+/// Unpacks the weight rows of a panel from `n0` of a stretch, and adds their products with activation rows `m0..m0 + rows` to
 /// the sums `p`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
+unsafe fn columns<const WIDE: bool>(
     form: &Form<'_>,
     d: &Dots,
     s: *mut Scratch,
@@ -203,7 +197,7 @@ unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
 ) {
     // SAFETY: rows and columns of the tile, blocks of the rows.
     unsafe {
-        for n in (0..16 * H).step_by(16) {
+        for n in (0..COLS).step_by(16) {
             for b in (0..stretch.blocks).step_by(2 * BLOCKS) {
                 unpack(form, d, s, (n0, n), stretch.k, b..stretch.blocks.min(b + 2 * BLOCKS));
                 ahead.ask(Ahead::UNPACKING);
@@ -214,10 +208,10 @@ unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
             // As even groups as there are.
             let groups = (rows - m).div_ceil(MOST);
             m += match (rows - m).div_ceil(groups) {
-                1 => multiply::<WIDE, OFFSETS, H, 1>(d, s, m, m0, p, stretch, ahead),
-                2 => multiply::<WIDE, OFFSETS, H, 2>(d, s, m, m0, p, stretch, ahead),
-                3 => multiply::<WIDE, OFFSETS, H, 3>(d, s, m, m0, p, stretch, ahead),
-                _ => multiply::<WIDE, OFFSETS, H, MOST>(d, s, m, m0, p, stretch, ahead),
+                1 => multiply::<WIDE, 1>(form, d, s, m, m0, p, stretch, ahead),
+                2 => multiply::<WIDE, 2>(form, d, s, m, m0, p, stretch, ahead),
+                3 => multiply::<WIDE, 3>(form, d, s, m, m0, p, stretch, ahead),
+                _ => multiply::<WIDE, MOST>(form, d, s, m, m0, p, stretch, ahead),
             };
         }
     }
@@ -353,7 +347,9 @@ fn by_block(v: [__m512i; ROWS]) -> [__m512i; BLOCKS] {
 
 /// Adds the panel's products with activation rows `m..m + M` of the tile to the sums `p`; returns `M`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const M: usize>(
+#[expect(clippy::too_many_arguments, reason = "a place in the tile and one in the panel")]
+unsafe fn multiply<const WIDE: bool, const M: usize>(
+    form: &Form<'_>,
     d: &Dots,
     s: *mut Scratch,
     m: usize,
@@ -368,6 +364,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
             let (q, scales, sums) = q8_row(d, m0 + m + i);
             (q.add(k), scales.add(k / 32), sums.add(k / 16))
         });
+        const H: usize = COLS / 16;
         let starts: [*const [i32; 2]; M] = std::array::from_fn(|i| (&raw const (*s).start[m + i]).cast());
         for chain in 0..CHAINS {
             let at = |i: usize, h: usize| &raw mut (*s).sum[p][m + i][chain][16 * h];
@@ -401,7 +398,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
                         }
                     }
                 }
-                if OFFSETS {
+                if form.offsets {
                     for (sum, side) in sum.iter_mut().zip(side) {
                         let sums = [0, 1].map(|t| _mm512_set1_ps(*side.2.add(2 * b + t)));
                         for (h, sum) in sum.iter_mut().enumerate() {

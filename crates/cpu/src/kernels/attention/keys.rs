@@ -11,8 +11,6 @@ pub const SPAN_BLOCKS: usize = 4;
 
 /// How keys and values are read.
 pub trait Keys {
-    /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
-    const DIRECT: bool;
     /// Lines that are asked for beside four rows: as many as those have, where that is known beforehand.
     const LINES: usize = PLACES;
     /// Places they are asked for at by turns.
@@ -29,17 +27,14 @@ pub trait Keys {
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V;
 }
 
-/// f32 rows.
+/// f32 rows: as they are stored, or of any format and head size, decoded first.
 pub struct Single;
 /// f16 rows of `WIDTH` values, or of any number where that is 0.
 pub struct Half<const WIDTH: usize>;
 /// Q8_0 rows: blocks of an f16 scale and 32 int8 values.
 pub struct Blocks8;
-/// Any format and any head size: blocks are decoded to f32 rows first.
-pub struct Decoded;
 
 impl Keys for Single {
-    const DIRECT: bool = true;
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
         // SAFETY: the caller's promise.
@@ -48,7 +43,6 @@ impl Keys for Single {
 }
 
 impl<const WIDTH: usize> Keys for Half<WIDTH> {
-    const DIRECT: bool = true;
     const LINES: usize = if WIDTH > 0 { 4 * 2 * WIDTH / 64 } else { PLACES };
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
@@ -62,7 +56,6 @@ impl<const WIDTH: usize> Keys for Half<WIDTH> {
 }
 
 impl Keys for Blocks8 {
-    const DIRECT: bool = true;
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
         const VALUES: usize = 32;
@@ -73,15 +66,6 @@ impl Keys for Blocks8 {
             let scale = s.half(block.cast::<u16>().read_unaligned());
             s.mul(s.load_i8(block.add(2 + at % VALUES).cast()), s.splat(scale))
         }
-    }
-}
-
-impl Keys for Decoded {
-    const DIRECT: bool = false;
-    #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
-        // SAFETY: the caller's promise.
-        unsafe { s.load(row.cast::<f32>().add(at)) }
     }
 }
 

@@ -26,7 +26,7 @@ use akunu_plan::op::{AttentionParams, OpKind, Sees, slots::attention};
 use akunu_plan::record::{Record, X_FORM, Y_FORM};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
 use found::{Found, Together};
-use keys::{Block, Blocks8, Decoded, Half, Keys, SPAN, SPAN_BLOCKS, Single, Span};
+use keys::{Block, Blocks8, Half, Keys, SPAN, SPAN_BLOCKS, Single, Span};
 use std::ops::Range;
 use tile::{Mix, Score, TILE, Tile};
 
@@ -49,19 +49,19 @@ impl<S: Simd> Reading<S> {
         // Rows of so many f16 values, one after the other.
         let wide = |width: u32| p.head_dim == width && p.kv.row_bytes == 2 * width;
         match DType::from_index(p.kv.dtype as u8) {
-            _ if !(p.head_dim as usize).is_multiple_of(WIDEST) => Self::by::<Decoded>(),
-            Some(DType::F32) => Self::by::<Single>(),
-            Some(DType::F16) if S::CONVERTS && wide(32) => Self::by::<Half<32>>(),
-            Some(DType::F16) if S::CONVERTS && wide(64) => Self::by::<Half<64>>(),
-            Some(DType::F16) if S::CONVERTS && wide(128) => Self::by::<Half<128>>(),
-            Some(DType::F16) if S::CONVERTS => Self::by::<Half<0>>(),
-            Some(DType::Q8_0) if S::CONVERTS => Self::by::<Blocks8>(),
-            _ => Self::by::<Decoded>(),
+            _ if !(p.head_dim as usize).is_multiple_of(WIDEST) => Self::by::<Single>(false),
+            Some(DType::F32) => Self::by::<Single>(true),
+            Some(DType::F16) if S::CONVERTS && wide(32) => Self::by::<Half<32>>(true),
+            Some(DType::F16) if S::CONVERTS && wide(64) => Self::by::<Half<64>>(true),
+            Some(DType::F16) if S::CONVERTS && wide(128) => Self::by::<Half<128>>(true),
+            Some(DType::F16) if S::CONVERTS => Self::by::<Half<0>>(true),
+            Some(DType::Q8_0) if S::CONVERTS => Self::by::<Blocks8>(true),
+            _ => Self::by::<Single>(false),
         }
     }
 
-    fn by<K: Keys>() -> Self {
-        Self { score: tile::score::<S, K>, mix: tile::mix::<S, K>, direct: K::DIRECT, places: K::PLACES }
+    fn by<K: Keys>(direct: bool) -> Self {
+        Self { score: tile::score::<S, K>, mix: tile::mix::<S, K>, direct, places: K::PLACES }
     }
 }
 

@@ -113,9 +113,9 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps;
         // SAFETY: the caller's promise.
         unsafe {
-            (reading.score)(s, Score { tile: self, p, seen: 0..end, here, steps });
+            (reading.score)(s, Score { tile: self, p, direct: true, seen: 0..end, here, steps });
             s.call(WeighPlain { tile: self, end });
-            (reading.mix)(s, Mix { tile: self, p, here, steps, next, whole: true });
+            (reading.mix)(s, Mix { tile: self, p, direct: true, here, steps, next, whole: true });
         }
         self.results
     }

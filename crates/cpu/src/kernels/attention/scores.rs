@@ -143,7 +143,7 @@ impl Tile {
         t: usize,
         row: impl Fn(usize) -> *const u8,
     ) -> [[S::V; P]; N] {
-        let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
+        let (width, _) = K::shape(self.stride, 0);
         let mut sums = [[s.splat(0.0); P]; N];
         for at in (0..width).step_by(S::LANES) {
             // SAFETY: values stay below `width`, a multiple of the lanes.

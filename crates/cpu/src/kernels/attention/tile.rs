@@ -145,10 +145,13 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps(&here.blocks);
         // SAFETY: the caller's promise.
         unsafe {
-            (reading.score)(s, Score { tile: self, p, seen: seen.clone(), here: (here, head), steps });
+            (reading.score)(
+                s,
+                Score { tile: self, p, direct: reading.direct, seen: seen.clone(), here: (here, head), steps },
+            );
             s.call(Weigh { tile: self, cap: p.soft_cap, base, seen });
             let (here, next) = ((here, head), (next, next_head));
-            (reading.mix)(s, Mix { tile: self, p, here, steps, next, whole: false });
+            (reading.mix)(s, Mix { tile: self, p, direct: reading.direct, here, steps, next, whole: false });
         }
     }
 
@@ -157,14 +160,8 @@ impl Tile {
     /// # Safety
     /// As [`Self::visit`].
     #[inline(always)]
-    unsafe fn score_blocks<S: Simd, K: Keys>(
-        &self,
-        s: S,
-        p: &AttentionParams,
-        seen: &Range<usize>,
-        (here, head): (&Span, usize),
-        steps: usize,
-    ) {
+    unsafe fn score_blocks<S: Simd, K: Keys>(&self, s: S, score: Score<'_>) {
+        let Score { p, direct, ref seen, here: (here, head), steps, .. } = score;
         let soon = &mut Asking::new::<K>(here, head as isize + here.values, (steps, K::LINES));
         for (index, block) in here.blocks().iter().enumerate() {
             let keys = block.keys.wrapping_add(head);
@@ -174,7 +171,7 @@ impl Tile {
                     if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
                         self.score_nothing(s, index);
                     }
-                } else if K::DIRECT {
+                } else if direct {
                     self.score::<S, K>(s, (index, block), (keys, p.kv.row_bytes as usize), soon);
                 } else {
                     let rows = self.decode(p, keys, index, &block.seen());
@@ -285,22 +282,15 @@ impl Tile {
     /// # Safety
     /// As [`Self::visit`], with the weights written.
     #[inline(always)]
-    unsafe fn mix<S: Simd, K: Keys>(
-        &self,
-        s: S,
-        p: &AttentionParams,
-        (here, head): (&Span, usize),
-        steps: usize,
-        (next, next_head): (&Span, usize),
-        whole: bool,
-    ) {
+    unsafe fn mix<S: Simd, K: Keys>(&self, s: S, mix: Mix<'_>) {
+        let Mix { p, direct, here: (here, head), steps, next: (next, next_head), whole, .. } = mix;
         let mut values = [std::ptr::null(); SPAN_BLOCKS];
         for (index, (to, block)) in values.iter_mut().zip(&here.blocks).enumerate() {
             let rows = block.keys.wrapping_offset(head as isize + here.values);
             // SAFETY: the caller's promise.
-            *to = if K::DIRECT { rows } else { unsafe { self.decode(p, rows, index, &block.seen()) } };
+            *to = if direct { rows } else { unsafe { self.decode(p, rows, index, &block.seen()) } };
         }
-        let row_bytes = if K::DIRECT { p.kv.row_bytes as usize } else { 4 * self.stride };
+        let row_bytes = if direct { p.kv.row_bytes as usize } else { 4 * self.stride };
         let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
         let soon = (steps * passes, K::LINES.div_ceil(passes));
         let soon = &mut Asking::new::<K>(next, next_head as isize, soon);
@@ -333,7 +323,7 @@ impl Tile {
         soon: &mut Asking,
         whole: bool,
     ) {
-        let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
+        let (width, _) = K::shape(self.stride, 0);
         let mut at = 0;
         // SAFETY: columns stay below `width`, a multiple of the lanes.
         unsafe {
@@ -435,6 +425,8 @@ impl Tile {
 pub(super) struct Score<'a> {
     pub tile: &'a Tile,
     pub p: &'a AttentionParams,
+    /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
+    pub direct: bool,
     pub seen: Range<usize>,
     pub here: (&'a Span, usize),
     pub steps: usize,
@@ -444,6 +436,7 @@ pub(super) struct Score<'a> {
 pub(super) struct Mix<'a> {
     pub tile: &'a Tile,
     pub p: &'a AttentionParams,
+    pub direct: bool,
     pub here: (&'a Span, usize),
     pub steps: usize,
     pub next: (&'a Span, usize),
@@ -458,9 +451,8 @@ impl<K: Keys> Body for Of<Score<'_>, K> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Score { tile, p, seen, here, steps } = self.0;
         // SAFETY: the same contract.
-        unsafe { tile.score_blocks::<S, K>(s, p, &seen, here, steps) }
+        unsafe { self.0.tile.score_blocks::<S, K>(s, self.0) }
     }
 }
 
@@ -469,9 +461,8 @@ impl<K: Keys> Body for Of<Mix<'_>, K> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Mix { tile, p, here, steps, next, whole } = self.0;
         // SAFETY: the same contract.
-        unsafe { tile.mix::<S, K>(s, p, here, steps, next, whole) }
+        unsafe { self.0.tile.mix::<S, K>(s, self.0) }
     }
 }
 

@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 
 /// # Safety
 /// As [`super::q8_packed`], with one row.
+#[inline(never)]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 pub unsafe fn one<P: Packed>(d: &Dots) {
     let mut room = MaybeUninit::<[Extra; LONGEST]>::uninit();

@@ -75,9 +75,9 @@ unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
             piece = at.next::<P>(d);
             let ahead = Ahead::new::<P>(d, s, piece);
             match at.units {
-                UNITS => steps::<P, UNITS>(d, s, tiles, x, at, ahead),
-                6 => steps::<P, 6>(d, s, tiles, x, at, ahead),
-                _ => steps::<P, 4>(d, s, tiles, x, at, ahead),
+                6 if P::BLOCKS == 1 => steps::<P, 6>(d, s, tiles, x, at, ahead),
+                4 if P::BLOCKS == 1 => steps::<P, 4>(d, s, tiles, x, at, ahead),
+                _ => steps::<P, UNITS>(d, s, tiles, x, at, ahead),
             }
         }
     }
@@ -159,12 +159,8 @@ unsafe fn steps<P: Packed, const U: usize>(
             });
             let sums = &raw mut (*s).sums[tile * SIDE];
             let out = d.out.wrapping_add(row * d.out_stride + piece.n);
-            match (piece.block == 0, piece.end::<P>() == d.k / 32) {
-                (true, true) => factors.add::<P, true, true>(d, x, integers.cast(), (sums, piece.block), out),
-                (true, false) => factors.add::<P, true, false>(d, x, integers.cast(), (sums, piece.block), out),
-                (false, true) => factors.add::<P, false, true>(d, x, integers.cast(), (sums, piece.block), out),
-                (false, false) => factors.add::<P, false, false>(d, x, integers.cast(), (sums, piece.block), out),
-            }
+            let out = (piece.end::<P>() == d.k / 32).then_some(out);
+            factors.add::<P>(d, x, integers.cast(), (sums, piece.block), out);
         }
         (U..UNITS).for_each(|unit| ahead.unpack::<P>(unit));
     }
@@ -299,31 +295,32 @@ impl<const U: usize> Factors<U> {
         }
     }
 
-    /// Adds the integer sums of 16 activation rows to their sums, which are at `sums` between the steps of a row.
+    /// Adds the integer sums of 16 activation rows to their sums, which are at `sums` between the steps of a row; the last step has
+    /// an `out` for the results.
     ///
     /// # Safety
     /// As [`some`].
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn add<P: Packed, const BEGINS: bool, const ENDS: bool>(
+    unsafe fn add<P: Packed>(
         &self,
         d: &Dots,
         x: Side,
         integers: *const [i32; ROWS],
         (sums, first): (*mut [__m512; CHAINS], usize),
-        out: *mut f32,
+        out: Option<*mut f32>,
     ) {
         // The first block is even, so that chains from there on are added up in the same order.
         let chain = |i: usize| (first + i) % CHAINS;
+        // The first step has no sums before it.
+        let before = if first == 0 { 0 } else { !0 };
         for row in 0..SIDE {
             // SAFETY: rows, integers and sums of the step.
             unsafe {
                 let (x, sums) = (x.further(d, row, 0), sums.add(row).cast::<__m512>());
                 let mut v = [_mm512_setzero_ps(); CHAINS];
-                if !BEGINS {
-                    for (i, v) in v.iter_mut().enumerate() {
-                        *v = *sums.add(chain(i));
-                    }
+                for (i, v) in v.iter_mut().enumerate() {
+                    *v = _mm512_maskz_load_ps(before, sums.add(chain(i)).cast());
                 }
                 for unit in 0..U {
                     let block = unit * values::<P>() / 32;
@@ -336,7 +333,7 @@ impl<const U: usize> Factors<U> {
                         *v = _mm512_fmadd_ps(self.offset[unit], of, *v);
                     }
                 }
-                if ENDS {
+                if let Some(out) = out {
                     _mm512_storeu_ps(out.add(row * d.out_stride), joined(v));
                 } else {
                     for (i, v) in v.into_iter().enumerate() {

@@ -227,7 +227,7 @@ unsafe fn add<P: Packed, const R: usize, const ODD: usize>(
                 for (half, (v, w)) in v.iter().zip(&w).enumerate() {
                     let at = sums.add(r).cast::<f32>().add(half * ROWS);
                     let v = if P::BIAS == 0 { *v } else { _mm512_add_epi32(*v, _mm512_set1_epi32(extra[$part])) };
-                    let before = if begins && $part == 0 { _mm512_setzero_ps() } else { _mm512_load_ps(at) };
+                    let before = _mm512_maskz_load_ps(if begins && $part == 0 { 0 } else { !0 }, at);
                     let scale = _mm512_mul_ps(w.scale[$part], _mm512_set1_ps(scale));
                     let mut sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(v), scale, before);
                     if P::OFFSETS {

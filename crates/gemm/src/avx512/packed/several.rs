@@ -72,7 +72,10 @@ pub unsafe fn several<P: Packed>(d: &Dots) {
         // SAFETY: rows of the tile; their factors fit.
         unsafe {
             match count {
-                1 => rows::<P, 1>(d, s, m),
+                1 => {
+                    let (x, out) = (d.x.add(m * d.x_stride), d.out.add(m * d.out_stride));
+                    super::one::one::<P>(&Dots { x, rows: 1, out, ..*d });
+                }
                 2 => rows::<P, 2>(d, s, m),
                 3 => rows::<P, 3>(d, s, m),
                 4 => rows::<P, 4>(d, s, m),
@@ -112,6 +115,7 @@ impl Soon {
 ///
 /// # Safety
 /// As [`several`]: they exist, and there is room for their factors.
+#[inline(never)]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn rows<P: Packed, const R: usize>(d: &Dots, s: *mut Scratch, m: usize) {
     // SAFETY: the same contract.
@@ -263,29 +267,23 @@ unsafe fn add_scaled<P: Packed, const R: usize>(
     x: Blocks,
     part: usize,
 ) {
-    macro_rules! each {
-        (|$at:ident| $before:expr) => {
-            for (r, v) in v.iter().enumerate() {
-                let Factors { scale, extra } = *x.factors.add(r);
-                for (half, (v, w)) in v.iter().zip(w).enumerate() {
-                    let $at = sums.add(r).cast::<f32>().add(half * ROWS);
-                    let scale = _mm512_mul_ps(w.scale[part], _mm512_set1_ps(scale));
-                    let mut sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(*v), scale, $before);
-                    if P::OFFSETS {
-                        let of = _mm512_set1_ps(f32::from_bits(extra[part] as u32));
-                        sum = _mm512_fmadd_ps(w.offset[part], of, sum);
-                    }
-                    _mm512_store_ps($at, sum);
-                }
-            }
-        };
-    }
+    // What begins has nothing before it.
+    let before = if begins { 0 } else { !0 };
     // SAFETY: the same contract.
     unsafe {
-        if begins {
-            each!(|_at| _mm512_setzero_ps());
-        } else {
-            each!(|at| _mm512_load_ps(at));
+        for (r, v) in v.iter().enumerate() {
+            let Factors { scale, extra } = *x.factors.add(r);
+            for (half, (v, w)) in v.iter().zip(w).enumerate() {
+                let at = sums.add(r).cast::<f32>().add(half * ROWS);
+                let scale = _mm512_mul_ps(w.scale[part], _mm512_set1_ps(scale));
+                let before = _mm512_maskz_load_ps(before, at);
+                let mut sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(*v), scale, before);
+                if P::OFFSETS {
+                    let of = _mm512_set1_ps(f32::from_bits(extra[part] as u32));
+                    sum = _mm512_fmadd_ps(w.offset[part], of, sum);
+                }
+                _mm512_store_ps(at, sum);
+            }
         }
     }
 }
