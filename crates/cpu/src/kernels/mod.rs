@@ -104,8 +104,9 @@ macro_rules! levels {
             context: &crate::context::Context<'_>,
             lane: crate::lane::Lane,
         ) {
-            // SAFETY: every machine has the generic level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Generic::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Generic::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, lane) }
         }
 
         #[cfg(target_arch = "x86_64")]
@@ -115,8 +116,9 @@ macro_rules! levels {
             context: &crate::context::Context<'_>,
             lane: crate::lane::Lane,
         ) {
-            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Avx2::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Avx2::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, lane) }
         }
 
         #[cfg(target_arch = "x86_64")]
@@ -126,8 +128,9 @@ macro_rules! levels {
             context: &crate::context::Context<'_>,
             lane: crate::lane::Lane,
         ) {
-            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Avx512::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Avx512::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, lane) }
         }
 
         #[cfg(target_arch = "aarch64")]
@@ -137,8 +140,9 @@ macro_rules! levels {
             context: &crate::context::Context<'_>,
             lane: crate::lane::Lane,
         ) {
-            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Neon::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Neon::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, lane) }
         }
 
         &[

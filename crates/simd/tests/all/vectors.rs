@@ -9,18 +9,15 @@ use half::f16;
 macro_rules! every_level {
     ($check:ident) => {
         for level in Level::available() {
-            // SAFETY: the level is available.
-            unsafe {
-                match level {
-                    Level::Generic => $check("generic", Generic::assume()),
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 => $check("avx2", Avx2::assume()),
-                    #[cfg(target_arch = "x86_64")]
-                    Level::Avx512Bw => $check("avx512", Avx512::assume()),
-                    #[cfg(target_arch = "aarch64")]
-                    Level::Neon => $check("neon", Neon::assume()),
-                    _ => {}
-                }
+            match level {
+                Level::Generic => $check("generic", Generic::detect().unwrap()),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx2 => $check("avx2", Avx2::detect().unwrap()),
+                #[cfg(target_arch = "x86_64")]
+                Level::Avx512Bw => $check("avx512", Avx512::detect().unwrap()),
+                #[cfg(target_arch = "aarch64")]
+                Level::Neon => $check("neon", Neon::detect().unwrap()),
+                _ => {}
             }
         }
     };

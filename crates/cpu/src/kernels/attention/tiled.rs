@@ -120,7 +120,7 @@ struct Fill {
     values: FillFn,
 }
 
-type FillFn = unsafe fn(&mut Scratch, *const u8, usize, &Range<usize>, usize);
+type FillFn = unsafe fn(&mut Scratch, Avx512, *const u8, usize, &Range<usize>, usize);
 
 impl Fill {
     fn of<K: Keys>() -> Self {
@@ -149,10 +149,10 @@ unsafe fn attend(
     let sequence = context.row_vars(row).sequence;
     let kv = context.operand(record, attention::KV);
     let own = record.args[attention::KV].is_none();
+    let Some(s) = Avx512::detect() else { return };
     // SAFETY: the scratch is this worker's; every part that is read has been written for this unit.
     // Rows, heads and values are the record's.
     unsafe {
-        let s = Avx512::assume();
         let scratch = &mut *context.scratch(worker).cast::<Scratch>();
         // Capped scores are of base e until they are capped.
         let scale = if p.soft_cap == 0.0 { p.scale * LOG2_E } else { p.scale };
@@ -193,8 +193,8 @@ unsafe fn attend(
             // Positions nobody sees may never have been written.
             let seen = span.start.max(base) - base..span.end.min(base + KV_BLOCK) - base;
             let stride = p.kv.row_bytes as usize;
-            (fill.keys)(scratch, keys, stride, &seen, d);
-            (fill.values)(scratch, values, stride, &seen, d);
+            (fill.keys)(scratch, s, keys, stride, &seen, d);
+            (fill.values)(scratch, s, values, stride, &seen, d);
             let scratch = &raw mut *scratch;
             let score = move |tile: usize, turn: usize| Scores {
                 queries: [0, 1]
@@ -332,9 +332,7 @@ impl Scratch {
     /// # Safety
     /// Rows `seen`, `stride` bytes apart, have `d <= WIDTH` values, and the machine has the AMX level.
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    unsafe fn set_keys<K: Keys>(&mut self, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
-        // SAFETY: the machine has the level.
-        let s = unsafe { Avx512::assume() };
+    unsafe fn set_keys<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
         for position in 0..KV_BLOCK {
             let row = rows.wrapping_add(position * stride);
             for step in 0..d / STEP {
@@ -359,9 +357,7 @@ impl Scratch {
     /// # Safety
     /// As [`Self::set_keys`].
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    unsafe fn set_values<K: Keys>(&mut self, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
-        // SAFETY: the machine has the level.
-        let s = unsafe { Avx512::assume() };
+    unsafe fn set_values<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
         for tile in 0..d / SIDE {
             for half in 0..KV_BLOCK / STEP {
                 let part = |position: usize| {

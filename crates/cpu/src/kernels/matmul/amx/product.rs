@@ -58,10 +58,10 @@ pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
     let residual = (!record.args[RESIDUAL].is_none()).then(|| Rows::of(record, context, RESIDUAL));
     let y = Rows::of(record, context, Y);
     let converts = record.flags & Y_FORM != 0;
-    // SAFETY: the machine has the level; row operands have `n` values, of which this worker has those it finishes. Rows in
+    let Some(s) = Avx512::detect() else { return };
+    // SAFETY: row operands have `n` values, of which this worker has those it finishes. Rows in
     // another form than f32 are cut at whole blocks, because shares are multiples of one.
     unsafe {
-        let s = Avx512::assume();
         run(record, context, lane, STRIP, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
             let bias = bias.map(|bias| bias.add(n));
             if let Some(residual) = residual {
@@ -89,9 +89,9 @@ pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
     let converts = record.flags & Y_FORM != 0;
     let rounds = if record.flags & Y_IS_BF16 != 0 { Gate::of(p.activation) } else { None };
     let weights = [Weights::of(record, context, W, 0), Weights::of(record, context, U, 2)];
+    let Some(s) = Avx512::detect() else { return };
     // SAFETY: as in `matmul`.
     unsafe {
-        let s = Avx512::assume();
         run(record, context, lane, STRIP, weights, |m, n, cols, [x, u]| {
             if let Some(gate) = rounds
                 && cols.is_multiple_of(STEP)
@@ -119,9 +119,9 @@ pub unsafe fn matmul_heads(record: &Record, context: &Context<'_>, lane: Lane) {
     let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
     let biased = !record.args[BIAS].is_none();
     let grain = STRIP.max(p.head.head_dim as usize);
+    let Some(s) = Avx512::detect() else { return };
     // SAFETY: as in `matmul`; columns are taken in whole heads.
     unsafe {
-        let s = Avx512::assume();
         run(record, context, lane, grain, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
             if biased {
                 finish(s, &p.product, dots, Some(bias.add(n)), None, dots, cols);
