@@ -11,7 +11,7 @@ use akunu_cpu::{Cpu, Level, Options};
 use akunu_dtype::DType;
 use akunu_plan::KvPool;
 use akunu_plan::op::*;
-use akunu_plan::program::{Arg, Store};
+use akunu_plan::program::{ActivationLayout, Arg};
 use akunu_plan::rules::{Chosen, RuleVars, Rules};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
 use rig::{Noise, Rig};
@@ -44,24 +44,24 @@ fn pool(threads: usize) {
     println!("pool: empty job {empty:.2} µs, barrier {barrier:.3} µs, phase {phase:.3} µs");
 }
 
-fn norm(cpu: &mut Cpu, dim: usize, rows: usize, store: Store) {
+fn norm(cpu: &mut Cpu, dim: usize, rows: usize, layout: ActivationLayout) {
     let mut noise = Noise::new(1);
     let mut rig = Rig::new(rows, 0);
     let x = rig.f32(dim);
-    let y = rig.buffer(Per::Row, dim, store);
+    let y = rig.buffer(Per::Row, dim, layout);
     let weight = rig.constant(&noise.values(dim));
     let params = NormParams { dim: dim as u32, kind: NORM_RMS, eps: 1e-5, scale: 1.0 };
     rig.op(OpKind::Norm, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), weight], Params::Norm(params));
     let mut running = rig.start(cpu);
     running.set(x, &noise.values(rows * dim));
     let time = shortest(|| running.run(cpu));
-    println!("{:8} norm {rows} × {dim} → {store:?}: {time:.2} µs", cpu.level().name());
+    println!("{:8} norm {rows} × {dim} → {layout:?}: {time:.2} µs", cpu.level().name());
 }
 
 /// Rows of logits in the middle of a text, where both words and timestamps may come.
 fn suppress(cpu: &mut Cpu, n: usize, rows: usize) {
     let mut rig = Rig::new(rows, rows);
-    let mut buffer = |width| rig.buffer(Per::Output, width, Store::F32);
+    let mut buffer = |width| rig.buffer(Per::Output, width, ActivationLayout::F32);
     let (logits, maxima, total) = (buffer(n), buffer(n.div_ceil(MAXIMA_SLICE)), buffer(1));
     let args = [logits, maxima, total].map(Arg::Buffer);
     rig.op(OpKind::Suppress, Per::Output, &args, Params::Token(TokenParams { n: n as u32 }));
@@ -151,10 +151,10 @@ fn main() {
     for level in Level::available().filter(|level| only.is_none_or(|only| only == *level)) {
         let options = Options { threads: Some(threads), level: Some(level), ..Options::default() };
         let mut cpu = Cpu::new(options).expect("an available level");
-        norm(&mut cpu, 576, 1, Store::Q8);
-        norm(&mut cpu, 2048, 1, Store::F32);
-        norm(&mut cpu, 2048, 1, Store::Q8);
-        norm(&mut cpu, 2048, 512, Store::Q8);
+        norm(&mut cpu, 576, 1, ActivationLayout::Q8);
+        norm(&mut cpu, 2048, 1, ActivationLayout::F32);
+        norm(&mut cpu, 2048, 1, ActivationLayout::Q8);
+        norm(&mut cpu, 2048, 512, ActivationLayout::Q8);
         [1, 5].iter().for_each(|rows| suppress(&mut cpu, 51_865, *rows));
         for shape in [Heads { heads: 8, kv_heads: 4, d: 32 }, Heads { heads: 9, kv_heads: 3, d: 64 }] {
             for depth in [1, 8, 40, 64, 72, 128, 200] {

@@ -6,21 +6,21 @@
 
 pub mod backend;
 mod bind;
-#[doc(hidden)]
-pub mod block;
 pub mod context;
 #[doc(hidden)]
 pub mod host;
 pub mod kernels;
-pub mod lane;
 mod loaded;
 pub mod memory;
 #[doc(hidden)]
 pub mod packed;
 #[doc(hidden)]
-pub mod parts;
+pub mod pages;
 pub mod pool;
 pub mod ready;
+#[doc(hidden)]
+pub mod row_groups;
+pub mod share;
 
 pub use akunu_simd as simd;
 pub use akunu_simd::level;

@@ -1,6 +1,6 @@
 //! Reading packed weights: which matrices of a file are packed (`akunu_gemm::packed`), and packing them as they are read.
 
-use crate::block::PIECE;
+use crate::pages::CHUNK;
 use akunu_dtype::DType;
 use akunu_gemm::packed::{Fields, ROWS};
 use akunu_plan::backend::{LoadError, WeightFile};
@@ -60,7 +60,7 @@ impl Packs {
     }
 
     /// Where each begins, its bytes and those of a row.
-    pub fn places(&self, file: Region) -> impl Iterator<Item = (Addr, (usize, usize))> {
+    pub fn matrices(&self, file: Region) -> impl Iterator<Item = (Addr, (usize, usize))> {
         self.0.iter().map(move |pack| (Addr::new(file, pack.start), (pack.bytes, pack.row_bytes)))
     }
 
@@ -69,19 +69,19 @@ impl Packs {
         self.0.get(self.0.partition_point(|pack| pack.end() <= at))
     }
 
-    /// Where a piece that begins at byte `at` ends: it is of one matrix, in whole 16 rows of it, or of none.
+    /// Where a chunk that begins at byte `at` ends: it is of one matrix, in whole 16 rows of it, or of none.
     pub fn end(&self, at: usize) -> usize {
         match self.after(at) {
             Some(pack) if pack.start <= at => {
                 let group = ROWS * pack.row_bytes;
-                pack.end().min(at + (PIECE / 8 / group).max(1) * group)
+                pack.end().min(at + (CHUNK / 8 / group).max(1) * group)
             }
-            Some(pack) => pack.start.min(at + PIECE),
-            None => at + PIECE,
+            Some(pack) => pack.start.min(at + CHUNK),
+            None => at + CHUNK,
         }
     }
 
-    /// Reads such a piece.
+    /// Reads such a chunk.
     pub fn read(&self, file: &dyn WeightFile, at: usize, to: &mut [u8]) -> io::Result<()> {
         match self.after(at).filter(|pack| pack.start <= at) {
             Some(pack) => {

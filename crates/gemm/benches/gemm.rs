@@ -1,13 +1,13 @@
-//! How fast the dot-product kernels are: GB/s of weights for one activation row, on one thread and
-//! two, from the last-level cache and from memory, and for eight rows on two threads from memory; GOP/s
-//! for several rows with weights in the second-level cache.
+//! How fast the micro-kernels are: GB/s of weights for one activation row, on one thread and
+//! two, from the L3 and from memory, and for eight rows on two threads from memory; GOP/s
+//! for several rows with weights in the L2.
 //!
 //! `cargo bench -p akunu-gemm --bench gemm -- [PART OF A NAME]...`
 //! Every figure is the best of several passes, since other processes only ever slow one down.
 
 use akunu_dtype::{DType, Format, q8};
-use akunu_gemm::dots::{Dots, PLACES};
-use akunu_gemm::table::{Act, DOTS, DotsRow};
+use akunu_gemm::gemm::{Gemm, STREAMS};
+use akunu_gemm::table::{Act, GemmRow, KERNELS};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,15 +18,15 @@ const K: usize = 2048;
 const TILE: usize = 4096;
 const COLS: usize = 2048;
 const MEMORY: usize = 480 << 20;
-/// Activation rows, threads, and bytes of weights: in the last-level cache, in memory.
+/// Activation rows, threads, and bytes of weights: in the L3, in memory.
 const RUNS: [(usize, usize, usize); 5] =
     [(1, 1, 24 << 20), (1, 2, 24 << 20), (1, 1, MEMORY), (1, 2, MEMORY), (8, 2, MEMORY)];
-/// Weight rows that fit in the second-level cache, and activation rows with them, on one thread.
+/// Weight rows that fit in the L2, and activation rows with them, on one thread.
 const CACHED: usize = 256;
 const ROWS: [usize; 6] = [2, 4, 8, 16, 32, MOST];
 const MOST: usize = 64;
 /// What one thread reads between two looks at the clock.
-const PIECE: usize = 6 << 20;
+const CHUNK: usize = 6 << 20;
 /// How long to look for the best pass.
 const PATIENCE: Duration = Duration::from_millis(700);
 
@@ -43,7 +43,7 @@ fn main() {
     print("", RUNS.map(|_| "GB/s".to_owned()).into_iter().chain(ROWS.map(|_| "GOP/s".to_owned())));
     let reading = RUNS.map(|(_, threads, bytes)| bandwidth(threads, bytes, 1, |from, to| read(&weights[from..to])));
     print("reading alone", reading.map(figure));
-    for row in DOTS.iter().filter(|row| row.level.checked().is_ok()) {
+    for row in KERNELS.iter().filter(|row| row.level.checked().is_ok()) {
         let chosen = wanted.iter().all(|part| row.name.to_lowercase().contains(&part.to_lowercase()));
         // A kernel for every format is measured on those that have no other.
         let dtypes = match (row.dtype, row.act) {
@@ -58,7 +58,7 @@ fn main() {
     }
 }
 
-fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
+fn report(row: &GemmRow, name: &str, f: &Format, weights: &[u8]) {
     let stride = K / f.block * f.bytes;
     let side = K / f.block * f.side_bytes;
     let row_bytes = stride + 2 * side;
@@ -66,7 +66,7 @@ fn report(row: &DotsRow, name: &str, f: &Format, weights: &[u8]) {
     let x_stride = x.len() / MOST;
     let tile = |rows: usize, (n, cols): (usize, usize), total: usize, out: &mut [f32]| {
         // All weights, then all scales, then all biases.
-        let d = Dots {
+        let d = Gemm {
             w: weights[n * stride..].as_ptr(),
             w_scales: weights[total * stride + n * side..].as_ptr(),
             w_biases: weights[total * (stride + side) + n * side..].as_ptr(),
@@ -113,12 +113,12 @@ fn print(name: &str, columns: impl IntoIterator<Item = String>) {
     println!("{name:30}{columns}");
 }
 
-/// GB/s of `work(from, to)` over `bytes` bytes that `threads` threads share, in pieces of whole units: other
-/// processes interrupt few of the pieces, so the fastest tenth of them counts.
+/// GB/s of `work(from, to)` over `bytes` bytes that `threads` threads share, in chunks of whole units: other
+/// processes interrupt few of the chunks, so the fastest tenth of them counts.
 fn bandwidth(threads: usize, bytes: usize, unit: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
     let bytes = bytes / unit / threads * unit * threads;
-    let piece = (PIECE.min(bytes / threads) / unit).max(1) * unit;
-    let pieces = bytes / threads / piece;
+    let chunk = (CHUNK.min(bytes / threads) / unit).max(1) * unit;
+    let chunks = bytes / threads / chunk;
     let (barrier, over) = (Barrier::new(threads), AtomicBool::new(false));
     let end = Instant::now() + PATIENCE;
     let mut times = std::thread::scope(|scope| {
@@ -128,29 +128,29 @@ fn bandwidth(threads: usize, bytes: usize, unit: usize, work: impl Fn(usize, usi
                 scope.spawn(move || {
                     let mut times = Vec::new();
                     for pass in 0.. {
-                        let from = bytes / threads * t + piece * (pass % pieces);
-                        // One thread decides, between two barriers, whether there is another piece.
+                        let from = bytes / threads * t + chunk * (pass % chunks);
+                        // One thread decides, between two barriers, whether there is another chunk.
                         if barrier.wait().is_leader() {
-                            over.store(pass >= pieces && Instant::now() > end, Ordering::Relaxed);
+                            over.store(pass >= chunks && Instant::now() > end, Ordering::Relaxed);
                         }
                         barrier.wait();
                         if over.load(Ordering::Relaxed) {
                             break;
                         }
                         let start = Instant::now();
-                        work(from, from + piece);
+                        work(from, from + chunk);
                         times.push(start.elapsed());
                     }
                     times
                 })
             })
             .collect();
-        // A piece takes as long as the slowest thread's.
+        // A chunk takes as long as the slowest thread's.
         let each: Vec<Vec<Duration>> = each.into_iter().map(|t| t.join().unwrap()).collect();
         (0..each[0].len()).filter_map(|i| each.iter().map(|t| t[i]).max()).collect::<Vec<_>>()
     });
     times.sort();
-    (piece * threads) as f64 / times[times.len() / 10].as_secs_f64() / 1e9
+    (chunk * threads) as f64 / times[times.len() / 10].as_secs_f64() / 1e9
 }
 
 fn best(mut work: impl FnMut()) -> f64 {
@@ -164,15 +164,15 @@ fn best(mut work: impl FnMut()) -> f64 {
     least
 }
 
-/// Touches all bytes but a last few, at as many places by turns as the kernels do.
+/// Touches all bytes but a last few, in as many streams as the kernels do.
 fn read(bytes: &[u8]) {
     let mut sums = [0u64; 32];
     // SAFETY: any bytes are integers.
     let (_, words, _) = unsafe { bytes.align_to::<u64>() };
-    let part = words.len() / PLACES / 32 * 32;
+    let part = words.len() / STREAMS / 32 * 32;
     for at in (0..part).step_by(32) {
-        for place in 0..PLACES {
-            for (sum, word) in sums.iter_mut().zip(&words[place * part + at..][..32]) {
+        for stream in 0..STREAMS {
+            for (sum, word) in sums.iter_mut().zip(&words[stream * part + at..][..32]) {
                 *sum ^= word;
             }
         }

@@ -55,7 +55,7 @@ impl Blocks {
     }
 }
 
-/// Asks for a cache line before it is needed; any address will do.
+/// Prefetches a cache line before it is needed; any address will do.
 #[inline(always)]
 pub fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -72,13 +72,13 @@ pub fn prefetch(at: *const u8) {
     let _ = at;
 }
 
-/// Asks for all lines of `values` numbers before they are needed; any address will do.
+/// Prefetches all lines of `values` numbers before they are needed; any address will do.
 #[inline(always)]
 pub fn prefetch_row(at: *const f32, values: usize) {
     (0..values).step_by(64 / size_of::<f32>()).for_each(|i| prefetch(at.wrapping_add(i).cast()));
 }
 
-/// Asks for a cache line that is needed later, into the second-level cache.
+/// Prefetches a cache line that is needed later, into L2.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub fn prefetch_far(at: *const u8) {

@@ -6,7 +6,7 @@ use akunu_dtype::{DType, q8, tiles};
 use akunu_formats::ModelFile;
 use akunu_plan::diff::{Stepper, diff};
 use akunu_plan::op::OpKind;
-use akunu_plan::program::{BufferId, Program, Store};
+use akunu_plan::program::{ActivationLayout, BufferId, Program};
 use akunu_plan::reference::Reference;
 use akunu_plan::{Addr, Backend, BuildOptions, KvPool, Output, Region, RowVars};
 use akunu_plan::{StepLayout, StepVars, WeightFile, build};
@@ -33,14 +33,14 @@ impl Stepper for CpuStepper<'_> {
         let floats = |at: usize, len| self.memory.floats(Addr::new(Region::ARENA, at), len).unwrap();
         let row = |r: usize| {
             let at = buffer.offset + r * buffer.stride();
-            match buffer.store {
-                Store::F32 => floats(at, buffer.width).to_vec(),
-                Store::Q8 => {
+            match buffer.layout {
+                ActivationLayout::F32 => floats(at, buffer.width).to_vec(),
+                ActivationLayout::Q8 => {
                     let q = &self.memory.bytes(Region::ARENA)[at..at + buffer.width];
                     let scales = floats(at + q8::scales_offset(buffer.width), buffer.width / q8::BLOCK);
                     q.iter().enumerate().map(|(i, q)| f32::from(*q as i8) * scales[i / q8::BLOCK]).collect()
                 }
-                Store::Bf16 => {
+                ActivationLayout::Bf16 => {
                     let at = |i| buffer.offset + tiles::offset(r, i / 32 * 32, buffer.width) + i % 32 * 2;
                     let bytes = self.memory.bytes(Region::ARENA);
                     let number = |i| f32::from_bits(u32::from_le_bytes([0, 0, bytes[at(i)], bytes[at(i) + 1]]));
@@ -96,11 +96,11 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
             true if path.ends_with("qwen3") => &[Output::Logits, Output::Mean],
             true => &[Output::Logits],
         };
-        let forms = [Store::F32, Store::Q8, Store::Bf16];
+        let forms = [ActivationLayout::F32, ActivationLayout::Q8, ActivationLayout::Bf16];
         for (&output, activations) in outputs.iter().flat_map(|o| forms.map(|form| (o, form))) {
             let options = BuildOptions { max_rows: ROWS, max_outputs: OUTPUTS, activations, kv: DType::F32, output };
             let mut program = build(&model, &file, options).unwrap();
-            if activations == Store::Bf16 {
+            if activations == ActivationLayout::Bf16 {
                 // Logits that are close may change places.
                 program.ops.retain(|op| !matches!(op.kind, OpKind::Sample | OpKind::Advance));
             }
@@ -112,7 +112,7 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
                 table_blocks: 2,
                 max_chain: 1,
             };
-            let fits = |level: &Level| activations != Store::Bf16 || level.has_tiles();
+            let fits = |level: &Level| activations != ActivationLayout::Bf16 || level.has_tiles();
             for level in Level::available().filter(fits) {
                 let mut reference = Reference::new(&program, &*file, layout);
                 fill(reference.steps(), program.kv_groups.len());
@@ -129,14 +129,14 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
                     files,
                     copy: false,
                     arena: 0,
-                    parts: 1,
+                    row_groups: 1,
                 })
                 .unwrap();
                 fill(memory.step_vars(), program.kv_groups.len());
                 let ready = cpu.ready(bound, ROWS, OUTPUTS, &memory).unwrap();
                 let mut backend = CpuStepper { cpu, memory, ready, program: &program };
                 // Int8 rounding can fall on the other side of a half; f32 differs by summation order only.
-                let tolerance = if activations == Store::F32 { 2e-5 } else { 3e-2 };
+                let tolerance = if activations == ActivationLayout::F32 { 2e-5 } else { 3e-2 };
                 if let Some(d) = diff(&program, &mut backend, &mut reference, (ROWS, OUTPUTS), tolerance) {
                     failures.push(format!("{}, {activations:?}, {level:?}: {d}", path.display()));
                 }

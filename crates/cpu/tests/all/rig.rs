@@ -66,7 +66,7 @@ impl Rig {
         let program = Program {
             max_rows,
             max_outputs,
-            activations: Store::F32,
+            activations: ActivationLayout::F32,
             buffers: Vec::new(),
             weights: Vec::new(),
             constants: Vec::new(),
@@ -80,15 +80,15 @@ impl Rig {
         Self { program, file: Vec::new(), kv: Vec::new(), layout }
     }
 
-    pub fn buffer(&mut self, per: Per, width: usize, store: Store) -> BufferId {
-        let buffer = Buffer { name: "buffer", per, width, store, offset: self.program.arena_bytes };
+    pub fn buffer(&mut self, per: Per, width: usize, layout: ActivationLayout) -> BufferId {
+        let buffer = Buffer { name: "buffer", per, width, layout, offset: self.program.arena_bytes };
         self.program.arena_bytes += buffer.bytes(self.program.capacity(per));
         self.program.buffers.push(buffer);
         BufferId(self.program.buffers.len() as u32 - 1)
     }
 
     pub fn f32(&mut self, width: usize) -> BufferId {
-        self.buffer(Per::Row, width, Store::F32)
+        self.buffer(Per::Row, width, ActivationLayout::F32)
     }
 
     pub fn constant(&mut self, values: &[f32]) -> Arg {
@@ -160,8 +160,8 @@ impl Rig {
         self.start_in(cpu, 1)
     }
 
-    /// With activations for so many parts of a step.
-    pub fn start_in(&self, cpu: &Cpu, parts: usize) -> Running {
+    /// With activations for so many row groups of a step.
+    pub fn start_in(&self, cpu: &Cpu, row_groups: usize) -> Running {
         let program = self.program.clone();
         let bound = cpu.bind(&program).expect("every op has a kernel");
         let mut memory = Memory::new(MemoryPlan {
@@ -170,11 +170,11 @@ impl Rig {
             kv: &self.kv,
             files: vec![Arc::new(self.file.clone())],
             copy: false,
-            arena: parts * program.arena_bytes,
-            parts,
+            arena: row_groups * program.arena_bytes,
+            row_groups,
         })
         .expect("small memory");
-        memory.activation_bytes_mut(Addr::new(Region::ARENA, 0), parts * program.arena_bytes).fill(0xFF);
+        memory.activation_bytes_mut(Addr::new(Region::ARENA, 0), row_groups * program.arena_bytes).fill(0xFF);
         for group in 0..self.kv.len() {
             memory.kv_mut(group).fill(0xFF);
         }
@@ -216,13 +216,13 @@ impl Running {
 
     /// Fills rows of a buffer in its form; returns the values it then holds.
     pub fn fill(&mut self, id: BufferId, values: &[f32]) -> Vec<f32> {
-        match self.program.buffer(id).store {
-            Store::F32 => {
+        match self.program.buffer(id).layout {
+            ActivationLayout::F32 => {
                 self.set(id, values);
                 values.to_vec()
             }
-            Store::Q8 => self.set_int8(id, values),
-            Store::Bf16 => self.set_bf16(id, values),
+            ActivationLayout::Q8 => self.set_int8(id, values),
+            ActivationLayout::Bf16 => self.set_bf16(id, values),
         }
     }
 
@@ -267,10 +267,10 @@ impl Running {
     pub fn row(&self, id: BufferId, row: usize) -> Vec<f32> {
         let buffer = self.program.buffer(id);
         let (at, width) = (self.at(id, row), buffer.width);
-        if buffer.store == Store::F32 {
+        if buffer.layout == ActivationLayout::F32 {
             return self.memory.floats(at, width).expect("a row").to_vec();
         }
-        if buffer.store == Store::Bf16 {
+        if buffer.layout == ActivationLayout::Bf16 {
             let arena = self.memory.bytes(Region::ARENA);
             let lines = (0..width).step_by(tiles::VALUES);
             let lines = lines.map(|i| &arena[buffer.offset + tiles::offset(row, i, width)..][..2 * tiles::VALUES]);
@@ -370,14 +370,14 @@ impl Failures {
 
 /// Half a step of a form around each value, and a little for values before rounding: in int8 blocks a part of the block's
 /// peak, in bf16 a part of the value.
-pub fn form_bound(store: Store, want: &[f32]) -> impl Fn(usize) -> f32 {
+pub fn layout_bound(layout: ActivationLayout, want: &[f32]) -> impl Fn(usize) -> f32 {
     let peak = |block: &[f32]| block.iter().fold(0.0f32, |m, v| m.max(v.abs()));
-    let bounds: Vec<f32> = match store {
-        Store::F32 => vec![0.0; want.len()],
-        Store::Q8 => {
+    let bounds: Vec<f32> = match layout {
+        ActivationLayout::F32 => vec![0.0; want.len()],
+        ActivationLayout::Q8 => {
             want.iter().enumerate().map(|(i, _)| peak(&want[i / 32 * 32..i / 32 * 32 + 32]) * 0.00396).collect()
         }
-        Store::Bf16 => want.iter().map(|v| v.abs() * 1.02 / 256.0).collect(),
+        ActivationLayout::Bf16 => want.iter().map(|v| v.abs() * 1.02 / 256.0).collect(),
     };
     move |i| bounds[i]
 }

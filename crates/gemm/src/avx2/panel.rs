@@ -1,4 +1,4 @@
-//! Many activation rows: weights are unpacked once per panel, to bytes that sixteen weight rows
+//! GEMM: weights are unpacked once per panel, to bytes that sixteen weight rows
 //! interleave by four values, and multiplied from there.
 //!
 //! A panel is 512 values of up to 32 weight rows. Lanes are weight rows, a broadcast of four
@@ -10,7 +10,7 @@
 //! Each chain of a row has its own running sum, kept in memory between panels.
 
 use super::{BLOCKS, Form, Kind, STEPS, Step, dot, transposed};
-use crate::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::gemm::{Gemm, ROWS, RowPtrs, q8_row};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -65,9 +65,9 @@ const fn line(way: u8, n: usize, b: usize, q: usize) -> usize {
 }
 
 /// # Safety
-/// As `Dots` promises; the machine has AVX-VNNI if asked for.
+/// As `Gemm` promises; the machine has AVX-VNNI if asked for.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn panel<const HAS_VNNI: bool>(form: &Form<'_>, d: &Dots) {
+pub unsafe fn panel<const HAS_VNNI: bool>(form: &Form<'_>, d: &Gemm) {
     // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
     let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
         let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1), 1);
@@ -93,7 +93,7 @@ pub unsafe fn panel<const HAS_VNNI: bool>(form: &Form<'_>, d: &Dots) {
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn tiles<const WAY: u8, const WIDE: bool>(form: &Form<'_>, unpack: Unpack<'_>, d: &Dots) {
+unsafe fn tiles<const WAY: u8, const WIDE: bool>(form: &Form<'_>, unpack: Unpack<'_>, d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     for m0 in (0..d.rows).step_by(TILE) {
@@ -213,7 +213,7 @@ unsafe fn scatter(to: *mut i32, stride: usize, v: __m256i) {
 /// Copies a panel of activation row `row` to row `m` of the scratch.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn copy<const WAY: u8>(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, blocks: usize) {
+unsafe fn copy<const WAY: u8>(d: &Gemm, s: *mut Scratch, m: usize, row: usize, k: usize, blocks: usize) {
     // SAFETY: blocks of the row, and of the panel.
     unsafe {
         let (q, ..) = q8_row(d, row);
@@ -240,7 +240,7 @@ unsafe fn copy<const WAY: u8>(d: &Dots, s: *mut Scratch, m: usize, row: usize, k
 #[expect(clippy::too_many_arguments, reason = "a place in the tile and one in the panel")]
 unsafe fn multiply<const WAY: u8, const WIDE: bool, const M: usize>(
     form: &Form<'_>,
-    d: &Dots,
+    d: &Gemm,
     s: *mut Scratch,
     m: usize,
     m0: usize,
@@ -349,7 +349,7 @@ unsafe fn multiply<const WAY: u8, const WIDE: bool, const M: usize>(
 }
 
 /// Writes the first `cols` sums of a row to row `m` of the tile, from column `n`.
-unsafe fn store(d: &Dots, sum: &[[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
+unsafe fn store(d: &Gemm, sum: &[[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
     for i in 0..cols {
         let sum = (sum[0][i] + sum[1][i]) + (sum[2][i] + sum[3][i]);
         // SAFETY: a product of the tile.

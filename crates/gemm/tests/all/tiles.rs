@@ -1,10 +1,10 @@
 //! What brings numbers into the layout of tiles.
 
 use akunu_dtype::{DType, FORMATS};
-use akunu_gemm::dots::Dots;
+use akunu_gemm::bf16_panel::Bf16Panel;
+use akunu_gemm::gemm::Gemm;
 use akunu_gemm::packed::{Fields, ROWS};
-use akunu_gemm::strip::Strip;
-use akunu_gemm::table::STRIPS;
+use akunu_gemm::table::PANELS;
 use akunu_simd::level::Level;
 use akunu_simd::tiles::{SIDE, STEP, transpose};
 use std::arch::x86_64::*;
@@ -33,12 +33,12 @@ fn transposed_lanes_are_in_their_places() {
 
 /// The values of 16 packed rows of one block each, all of whose bytes are `byte`.
 fn unpacked(dtype: DType, byte: u8) -> Option<Vec<u16>> {
-    let strip = STRIPS.iter().find(|row| row.packed && row.dtype == Some(dtype))?;
+    let strip = PANELS.iter().find(|row| row.packed && row.dtype == Some(dtype))?;
     let fields = Fields::of(dtype)?;
     let block = FORMATS[usize::from(dtype.index())].block.max(STEP);
     let w = vec![byte; ROWS * fields.bytes()];
     let mut out = vec![[0_u64; 128]; block / STEP + 1];
-    let of = Dots {
+    let of = Gemm {
         w: w.as_ptr(),
         w_scales: std::ptr::null(),
         w_biases: std::ptr::null(),
@@ -58,7 +58,7 @@ fn unpacked(dtype: DType, byte: u8) -> Option<Vec<u16>> {
     unsafe {
         let to = out.as_mut_ptr().cast::<u8>();
         let to = to.add(to.align_offset(64));
-        (strip.run)(&Strip { of: &of, k: 0, len: block, out: to });
+        (strip.run)(&Bf16Panel { of: &of, k: 0, len: block, out: to });
         Some(std::slice::from_raw_parts(to.cast::<u16>(), SIDE * block).to_vec())
     }
 }

@@ -4,7 +4,7 @@ use super::keys::{Half, Keys, Single};
 use super::{WIDEST, sees};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{LeveledRow, levels};
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::Simd;
 use crate::simd::math::exp;
 use akunu_dtype::{DType, Planes};
@@ -31,7 +31,7 @@ fn serves_f16(record: &Record) -> bool {
 
 /// `y[r][at..at + positions] = softmax(scale * q · Kᵀ)`; 0 where the row does not see. A key is decoded first if `DECODES`.
 #[inline(always)]
-unsafe fn body<S: Simd, K: Keys, const DECODES: bool>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd, K: Keys, const DECODES: bool>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let p = record.params::<AttentionWeightsParams>();
     let a = &p.attention;
     let Some(dtype) = DType::from_index(a.kv.dtype as u8) else { return };
@@ -39,8 +39,8 @@ unsafe fn body<S: Simd, K: Keys, const DECODES: bool>(s: S, record: &Record, con
     let head_bytes = (p.head / (a.heads / a.kv_heads)) as usize * a.kv.head_bytes as usize;
     let bytes = dtype.row_bytes(d).unwrap_or(0);
     let kv = context.operand(record, weights::KV);
-    let decoded = context.scratch(lane.index).cast::<f32>();
-    for row in lane.share(context.count(record), 1) {
+    let decoded = context.scratch(share.index).cast::<f32>();
+    for row in share.of(context.count(record), 1) {
         let vars = context.row_vars(row);
         let seen = sees(a, vars);
         let seen = seen.start.min(positions)..seen.end.min(positions);

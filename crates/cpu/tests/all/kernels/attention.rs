@@ -5,7 +5,7 @@ use crate::rig::*;
 use akunu_cpu::Level;
 use akunu_dtype::{DType, Planes, PlanesMut};
 use akunu_plan::op::{slots::attention::*, *};
-use akunu_plan::program::{Arg, BufferId, Store};
+use akunu_plan::program::{ActivationLayout, Arg, BufferId};
 use akunu_plan::steps::{KV_BLOCK, NO_BLOCK, RowVars};
 use akunu_plan::{KvPool, StepError, SubmitError};
 
@@ -16,16 +16,16 @@ struct Case {
     group: usize,
     window: usize,
     cap: f32,
-    store: Store,
+    layout: ActivationLayout,
     sees: Sees,
     rows: Vec<RowVars>,
 }
 
 impl Case {
     fn random(noise: &mut Noise) -> Case {
-        let store = noise.pick(&[Store::F32, Store::Q8, Store::Bf16]);
+        let layout = noise.pick(&[ActivationLayout::F32, ActivationLayout::Q8, ActivationLayout::Bf16]);
         let dtype = noise.pick(&[DType::F32, DType::F16, DType::F16, DType::Q8_0]);
-        let whole = store != Store::F32 || dtype == DType::Q8_0;
+        let whole = layout != ActivationLayout::F32 || dtype == DType::Q8_0;
         let d = if whole { noise.pick(&[32, 64, 96, 128, 256]) } else { noise.pick(&[16, 20, 48, 64, 80, 128, 256]) };
         let group = 1 + noise.below(8);
         // Chunks of sequences: rows of one sequence follow one another, at rising positions.
@@ -58,7 +58,7 @@ impl Case {
                 row.hidden = [bits as u32, (bits >> 32) as u32];
             }
         }
-        Case { dtype, d, kv_heads: 1 + noise.below(3), group, window, cap, store, sees, rows }
+        Case { dtype, d, kv_heads: 1 + noise.below(3), group, window, cap, layout, sees, rows }
     }
 }
 
@@ -89,7 +89,7 @@ fn attention_agrees_with_plain_softmax() {
     for seed in 0..60 {
         let mut noise = Noise::new(1000 + seed);
         let case = Case::random(&mut noise);
-        let Case { dtype, d, kv_heads, group, window, cap, store, sees, ref rows } = case;
+        let Case { dtype, d, kv_heads, group, window, cap, layout, sees, ref rows } = case;
         let heads = kv_heads * group;
         let kv = kv_params(dtype, kv_heads, d);
         let mut rig = Rig::new(rows.len(), 0);
@@ -99,9 +99,9 @@ fn attention_agrees_with_plain_softmax() {
         // Programs for prompts know no branches.
         let branches = rows.iter().any(|r| r.ahead != 0 || r.hidden_places() != 0);
         let may_round = noise.below(3) > 0 && !branches;
-        rig.program.activations = if may_round { Store::Bf16 } else { Store::F32 };
+        rig.program.activations = if may_round { ActivationLayout::Bf16 } else { ActivationLayout::F32 };
         let q = rig.f32(heads * d);
-        let y = rig.buffer(Per::Row, heads * d, store);
+        let y = rig.buffer(Per::Row, heads * d, layout);
         let scale = 2.0 / (d as f32).sqrt();
         let params = AttentionParams {
             heads: heads as u32,
@@ -189,7 +189,7 @@ fn attention_agrees_with_plain_softmax() {
             })
             .collect();
         let name = format!(
-            "attention seed {seed}: {dtype}, {heads}/{kv_heads} × {d}, window {window}, cap {cap}, {store:?}, {sees:?}, {} rows, \
+            "attention seed {seed}: {dtype}, {heads}/{kv_heads} × {d}, window {window}, cap {cap}, {layout:?}, {sees:?}, {} rows, \
              loud {loud}",
             rows.len()
         );
@@ -209,7 +209,7 @@ fn attention_agrees_with_plain_softmax() {
             let exactness = if tiles { 1.01 / 256.0 + 1e-4 * loud } else { 4e-6 * loud };
             for (row, want) in want.iter().enumerate() {
                 let got = running.row(y, row);
-                let bound = form_bound(store, want);
+                let bound = layout_bound(layout, want);
                 failures.compare(&name, cpu, &got, want, |i| exactness + bound(i));
             }
         }
@@ -379,7 +379,7 @@ fn a_row_is_the_same_alone_and_beside_others_of_its_text() {
             rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 10 }];
             (rig.layout.sequences, rig.layout.table_blocks) = (2, 5);
             let width = kv_heads * group * d;
-            let (q, y) = (rig.f32(width), rig.buffer(Per::Row, width, Store::Q8));
+            let (q, y) = (rig.f32(width), rig.buffer(Per::Row, width, ActivationLayout::Q8));
             let (heads, head_dim) = ((kv_heads * group) as u32, d as u32);
             let (soft_cap, window, sees, scale) = (0.0, 0, Sees::Past as u32, 0.3);
             let params =

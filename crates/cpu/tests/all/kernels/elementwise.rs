@@ -3,7 +3,7 @@
 use crate::rig::*;
 use akunu_dtype::{DType, FORMATS, q8};
 use akunu_plan::op::{slots, *};
-use akunu_plan::program::{Arg, Store};
+use akunu_plan::program::{ActivationLayout, Arg};
 use akunu_plan::steps::RowVars;
 
 #[test]
@@ -99,7 +99,7 @@ fn quantization_is_the_definition() {
             let rows = 1 + noise.below(20);
             let mut rig = Rig::new(rows, 0);
             let x = rig.f32(width);
-            let y = rig.buffer(Per::Row, width, Store::Q8);
+            let y = rig.buffer(Per::Row, width, ActivationLayout::Q8);
             let params = ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
             rig.op(OpKind::Convert, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
             let mut running = rig.start(&cpu);
@@ -132,7 +132,7 @@ fn rounding_to_tiles_is_the_definition() {
             let rows = 1 + noise.below(40);
             let mut rig = Rig::new(rows, 0);
             let x = rig.f32(width);
-            let y = rig.buffer(Per::Row, width, Store::Bf16);
+            let y = rig.buffer(Per::Row, width, ActivationLayout::Bf16);
             let params = ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
             rig.op(OpKind::Convert, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
             let mut running = rig.start(&cpu);
@@ -216,21 +216,21 @@ fn gates_reach_f32_and_int8_rows() {
     let mut failures = Failures::default();
     let mut noise = Noise::new(5);
     for mut cpu in backends() {
-        for (width, store) in [
-            (7, Store::F32),
-            (256, Store::F32),
-            (701, Store::F32),
-            (32, Store::Q8),
-            (288, Store::Q8),
-            (1024, Store::Q8),
-            (96, Store::Bf16),
-            (701, Store::Bf16),
+        for (width, layout) in [
+            (7, ActivationLayout::F32),
+            (256, ActivationLayout::F32),
+            (701, ActivationLayout::F32),
+            (32, ActivationLayout::Q8),
+            (288, ActivationLayout::Q8),
+            (1024, ActivationLayout::Q8),
+            (96, ActivationLayout::Bf16),
+            (701, ActivationLayout::Bf16),
         ] {
             for kind in ACTIVATIONS {
                 let rows = 1 + noise.below(6);
                 let mut rig = Rig::new(rows, 0);
                 let (x, u) = (rig.f32(width), rig.f32(width));
-                let y = rig.buffer(Per::Row, width, store);
+                let y = rig.buffer(Per::Row, width, layout);
                 let mut args = [Arg::None; 3];
                 (args[X], args[U], args[Y]) = (Arg::Buffer(x), Arg::Buffer(u), Arg::Buffer(y));
                 let params = ElementParams { dim: width as u32, activation: kind as u32, scale: 1.0 };
@@ -245,9 +245,9 @@ fn gates_reach_f32_and_int8_rows() {
                     let want: Vec<f32> = (row * width..(row + 1) * width)
                         .map(|i| (activation(kind, vx[i].into()) * f64::from(vu[i])) as f32)
                         .collect();
-                    let case = format!("gate {kind:?} {width} {store:?}");
+                    let case = format!("gate {kind:?} {width} {layout:?}");
                     let got = running.row(y, row);
-                    let bound = form_bound(store, &want);
+                    let bound = layout_bound(layout, &want);
                     failures.compare(&case, &cpu, &got, &want, |i| 2e-6 + bound(i));
                 }
             }
@@ -264,7 +264,7 @@ fn gathers_pick_the_output_rows() {
         for (rows, outputs, width) in [(1, 1, 5), (7, 3, 256), (70, 9, 777), (4, 0, 64)] {
             let mut rig = Rig::new(rows, outputs);
             let x = rig.f32(width);
-            let y = rig.buffer(Per::Output, width, Store::F32);
+            let y = rig.buffer(Per::Output, width, ActivationLayout::F32);
             let params = ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
             rig.op(OpKind::GatherRows, Per::Output, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
             let mut running = rig.start(&cpu);
@@ -292,7 +292,7 @@ fn means_are_over_the_text_of_the_output_row() {
             let mut rig = Rig::new(rows.len(), lengths.len());
             rig.layout.sequences = lengths.len();
             let x = rig.f32(width);
-            let y = rig.buffer(Per::Output, width, Store::F32);
+            let y = rig.buffer(Per::Output, width, ActivationLayout::F32);
             let params = ElementParams { dim: width as u32, activation: 0, scale: 1.0 };
             rig.op(OpKind::MeanRows, Per::Output, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Element(params));
             let mut running = rig.start(&cpu);

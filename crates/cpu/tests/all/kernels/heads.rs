@@ -5,7 +5,7 @@ use akunu_cpu::Level;
 use akunu_dtype::{DType, Planes};
 use akunu_plan::KvPool;
 use akunu_plan::op::{slots::heads::*, *};
-use akunu_plan::program::{Arg, Store};
+use akunu_plan::program::{ActivationLayout, Arg};
 use akunu_plan::record::Region;
 use akunu_plan::steps::{KV_BLOCK, NO_BLOCK, RowVars};
 
@@ -238,7 +238,8 @@ fn products_finish_their_heads() {
             let w = rig.matrix(&mut noise, DType::BF16, n, k);
             let product = w.product;
             let head = HeadParams { heads: heads as u32, head_dim: d as u32, pairs: pairs as u32, style, eps: 1e-6 };
-            let (x, y, angles) = (rig.buffer(Per::Row, k, Store::Bf16), rig.f32(n), rig.f32((2 * pairs).max(1)));
+            let (x, y, angles) =
+                (rig.buffer(Per::Row, k, ActivationLayout::Bf16), rig.f32(n), rig.f32((2 * pairs).max(1)));
             let (bias, weight) = (noise.values(n), noise.values(d));
             let mut args = [Arg::None; 7];
             (args[at::X], args[at::W]) = (Arg::Buffer(x), w.arg);

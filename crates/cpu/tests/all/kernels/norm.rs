@@ -2,7 +2,7 @@
 
 use crate::rig::*;
 use akunu_plan::op::{slots::norm::*, *};
-use akunu_plan::program::{Arg, Store};
+use akunu_plan::program::{ActivationLayout, Arg};
 
 #[test]
 fn norms_agree_with_their_definition() {
@@ -10,10 +10,10 @@ fn norms_agree_with_their_definition() {
     let mut noise = Noise::new(10);
     for mut cpu in backends() {
         for case in 0..60 {
-            let store = noise.pick(&[Store::F32, Store::Q8, Store::Bf16]);
-            let dim = match store {
-                Store::F32 | Store::Bf16 => noise.pick(&[1, 5, 16, 100, 255, 576, 1000, 2048]),
-                Store::Q8 => noise.pick(&[32, 96, 256, 576, 2048]),
+            let layout = noise.pick(&[ActivationLayout::F32, ActivationLayout::Q8, ActivationLayout::Bf16]);
+            let dim = match layout {
+                ActivationLayout::F32 | ActivationLayout::Bf16 => noise.pick(&[1, 5, 16, 100, 255, 576, 1000, 2048]),
+                ActivationLayout::Q8 => noise.pick(&[32, 96, 256, 576, 2048]),
             };
             let rows = noise.pick(&[1, 1, 2, 3, 4, 17]);
             let kind = noise.pick(&[NORM_RMS, NORM_LAYER]);
@@ -22,10 +22,10 @@ fn norms_agree_with_their_definition() {
             let x = rig.f32(dim);
             let residual = with_residual.then(|| rig.f32(dim));
             // In place of the residual, in place of the input, or apart.
-            let y = match (noise.below(3), residual, store) {
-                (0, Some(residual), Store::F32) => residual,
-                (1, _, Store::F32) => x,
-                _ => rig.buffer(Per::Row, dim, store),
+            let y = match (noise.below(3), residual, layout) {
+                (0, Some(residual), ActivationLayout::F32) => residual,
+                (1, _, ActivationLayout::F32) => x,
+                _ => rig.buffer(Per::Row, dim, layout),
             };
             let (w, b) = (noise.values(dim), noise.values(dim));
             let mut args = [Arg::None; 5];
@@ -62,12 +62,12 @@ fn norms_agree_with_their_definition() {
                     })
                     .collect();
                 let name = format!(
-                    "norm case {case}: kind {kind}, {rows} × {dim}, {store:?}, bias {with_bias}, residual {with_residual}"
+                    "norm case {case}: kind {kind}, {rows} × {dim}, {layout:?}, bias {with_bias}, residual {with_residual}"
                 );
                 // A single value has no spread: its layer norm divides by the square root of eps.
                 let near = if dim == 1 && kind == NORM_LAYER { 1e-3 } else { 3e-6 };
                 let got = running.row(y, row);
-                let bound = form_bound(store, &want);
+                let bound = layout_bound(layout, &want);
                 failures.compare(&name, &cpu, &got, &want, |i| near * (1.0 + want[i].abs()) + bound(i));
             }
         }

@@ -5,7 +5,7 @@ use crate::rig::*;
 use akunu_cpu::{Cpu, Level};
 use akunu_dtype::{DType, FORMATS};
 use akunu_plan::op::{slots, *};
-use akunu_plan::program::{Arg, Store};
+use akunu_plan::program::{ActivationLayout, Arg};
 
 fn formats() -> Vec<DType> {
     FORMATS.iter().filter(|f| f.encode.is_some()).map(|f| f.dtype).collect()
@@ -18,18 +18,20 @@ fn dot(x: &[f32], w: &[f32]) -> (f64, f64) {
 }
 
 /// The forms activations can have before weights of a format.
-fn forms(dtype: DType) -> impl Iterator<Item = Store> {
-    [Store::F32, Store::Q8, Store::Bf16].into_iter().filter(move |&form| form != Store::Q8 || dtype.is_quantized())
+fn forms(dtype: DType) -> impl Iterator<Item = ActivationLayout> {
+    [ActivationLayout::F32, ActivationLayout::Q8, ActivationLayout::Bf16]
+        .into_iter()
+        .filter(move |&form| form != ActivationLayout::Q8 || dtype.is_quantized())
 }
 
 /// Those that multiply activations of a form: bf16 is for tiles.
-fn for_form<'a>(cpus: impl Iterator<Item = &'a mut Cpu>, form: Store) -> impl Iterator<Item = &'a mut Cpu> {
-    cpus.filter(move |cpu| form != Store::Bf16 || cpu.level() == Level::Amx)
+fn for_form<'a>(cpus: impl Iterator<Item = &'a mut Cpu>, form: ActivationLayout) -> impl Iterator<Item = &'a mut Cpu> {
+    cpus.filter(move |cpu| form != ActivationLayout::Bf16 || cpu.level() == Level::Amx)
 }
 
 /// What rounding weights to bf16 may change, as a part of the sum of magnitudes.
-fn rounding(form: Store) -> f32 {
-    if form == Store::Bf16 { 1.02 / 256.0 } else { 0.0 }
+fn rounding(form: ActivationLayout) -> f32 {
+    if form == ActivationLayout::Bf16 { 1.02 / 256.0 } else { 0.0 }
 }
 
 #[test]
@@ -45,8 +47,9 @@ fn products_and_epilogues_agree_with_their_definition() {
                 // Whole blocks of the format and of int8 activations; float weights have rows of any length.
                 let unit = if dtype.is_quantized() { dtype.format().block.max(32) } else { 1 };
                 let k = unit * (1 + noise.below(700 / unit));
-                let store = noise.pick(&[Store::F32, Store::Q8, Store::Bf16]);
-                let n = noise.pick(if store == Store::Q8 { &[32, 64, 160, 288] } else { &[1, 31, 77, 300] });
+                let layout = noise.pick(&[ActivationLayout::F32, ActivationLayout::Q8, ActivationLayout::Bf16]);
+                let n =
+                    noise.pick(if layout == ActivationLayout::Q8 { &[32, 64, 160, 288] } else { &[1, 31, 77, 300] });
                 let (with_bias, with_residual) = (noise.below(2) == 0, noise.below(2) == 0);
                 let kind = noise.pick(&ACTIVATIONS);
                 let (scale, cap) = (noise.pick(&[1.0f32, 0.3]), noise.pick(&[0.0f32, 30.0]));
@@ -54,8 +57,8 @@ fn products_and_epilogues_agree_with_their_definition() {
                 let w = rig.matrix(&mut noise, dtype, n, k);
                 let x = rig.buffer(Per::Row, k, form);
                 let residual = with_residual.then(|| rig.f32(n));
-                let shared = if store == Store::F32 && noise.below(2) == 0 { residual } else { None };
-                let y = shared.unwrap_or_else(|| rig.buffer(Per::Row, n, store));
+                let shared = if layout == ActivationLayout::F32 && noise.below(2) == 0 { residual } else { None };
+                let y = shared.unwrap_or_else(|| rig.buffer(Per::Row, n, layout));
                 let b = noise.values(n);
                 let mut args = [Arg::None; 5];
                 (args[X], args[Y], args[W]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg);
@@ -89,13 +92,13 @@ fn products_and_epilogues_agree_with_their_definition() {
                             })
                             .collect();
                         let case = format!(
-                            "matmul {dtype} {form:?}, {rows} × {k} → {n} {store:?}, {kind:?}, cap {cap}, bias {with_bias}"
+                            "matmul {dtype} {form:?}, {rows} × {k} → {n} {layout:?}, {kind:?}, cap {cap}, bias {with_bias}"
                         );
                         let rounding = rounding(form);
-                        let bound = form_bound(store, &want);
+                        let bound = layout_bound(layout, &want);
                         // An error of the peak moves its whole block.
                         let most = sizes.iter().fold(0.0f32, |m, s| m.max(*s));
-                        let size = |i: usize| if store == Store::Q8 { most } else { sizes[i] };
+                        let size = |i: usize| if layout == ActivationLayout::Q8 { most } else { sizes[i] };
                         let got = running.row(y, row);
                         failures
                             .compare(&case, cpu, &got, &want, |i| 5e-6 + (2e-6 + rounding) * 1.01 * size(i) + bound(i));
@@ -107,7 +110,7 @@ fn products_and_epilogues_agree_with_their_definition() {
     failures.report();
 }
 
-/// Wide enough for workers to leave parts to each other, which must not be added to the residual twice.
+/// Wide enough for workers to steal shards, which must not be added to the residual twice.
 #[test]
 fn wide_products_add_to_their_residual_once() {
     use slots::matmul::*;
@@ -116,7 +119,7 @@ fn wide_products_add_to_their_residual_once() {
     let mut noise = Noise::new(34);
     let mut rig = Rig::new(rows, 0);
     let w = rig.matrix(&mut noise, DType::Q4_0, n, k);
-    let (x, y) = (rig.buffer(Per::Row, k, Store::Q8), rig.f32(n));
+    let (x, y) = (rig.buffer(Per::Row, k, ActivationLayout::Q8), rig.f32(n));
     let mut args = [Arg::None; 5];
     (args[X], args[Y], args[W], args[RESIDUAL]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg, Arg::Buffer(y));
     rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(w.product));
@@ -145,7 +148,7 @@ fn rows_that_are_too_long_stay_as_they_are() {
         for (k, most) in [(1 << 16, true), ((1 << 16) + 32, false)] {
             let mut rig = Rig::new(1, 0);
             let w = rig.matrix(&mut noise, DType::Q4_0, 16, k);
-            let (x, y) = (rig.buffer(Per::Row, k, Store::Q8), rig.f32(16));
+            let (x, y) = (rig.buffer(Per::Row, k, ActivationLayout::Q8), rig.f32(16));
             rig.op(OpKind::MatMul, Per::Row, &[Arg::Buffer(x), Arg::Buffer(y), w.arg], Params::MatMul(w.product));
             let bound = cpu.bind(&rig.program).expect("a kernel for either");
             let packed = bound.records[0].weight_layout == PACKED;
@@ -177,12 +180,12 @@ fn long_rows_are_summed_in_parts() {
     for (dtype, rows, k, n) in cases {
         let mut rig = Rig::new(rows, 0);
         let w = rig.matrix(&mut noise, dtype, n, k);
-        let (x, y) = (rig.buffer(Per::Row, k, Store::Bf16), rig.f32(n));
+        let (x, y) = (rig.buffer(Per::Row, k, ActivationLayout::Bf16), rig.f32(n));
         let mut args = [Arg::None; 5];
         (args[X], args[Y], args[W]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg);
         rig.op(OpKind::MatMul, Per::Row, &args, Params::MatMul(w.product));
         let vx = noise.values(rows * k);
-        for cpu in for_form(one_per_level(&mut backends, &mut noise), Store::Bf16) {
+        for cpu in for_form(one_per_level(&mut backends, &mut noise), ActivationLayout::Bf16) {
             let mut running = rig.start(cpu);
             let vx = running.fill(x, &vx);
             running.run(cpu);
@@ -191,7 +194,7 @@ fn long_rows_are_summed_in_parts() {
                 let (want, sizes): (Vec<f32>, Vec<f32>) = dots.map(|(v, size)| (v as f32, size as f32)).unzip();
                 let case = format!("matmul {dtype} {rows} × {k} → {n}, row {row}");
                 failures.compare(&case, cpu, &running.row(y, row), &want, |i| {
-                    5e-6 + (2e-6 + rounding(Store::Bf16)) * sizes[i]
+                    5e-6 + (2e-6 + rounding(ActivationLayout::Bf16)) * sizes[i]
                 });
             }
         }
@@ -207,17 +210,18 @@ fn gated_products_reach_every_form() {
     let mut backends = backends();
     for dtype in formats() {
         for form in forms(dtype) {
-            let store = noise.pick(&[Store::F32, Store::Q8, Store::Bf16]);
+            let layout = noise.pick(&[ActivationLayout::F32, ActivationLayout::Q8, ActivationLayout::Bf16]);
             let rows = noise.pick(&[1, 2, 5, 66, 130]);
-            let n = if store == Store::Q8 { noise.pick(&[32, 96, 160]) } else { noise.pick(&[7, 65, 96]) };
+            let n = if layout == ActivationLayout::Q8 { noise.pick(&[32, 96, 160]) } else { noise.pick(&[7, 65, 96]) };
             // Once long rows and many columns, of which tiles take more at a time.
-            let wide = (dtype, form) == (DType::Q4_0, Store::Bf16);
-            let (store, rows, k, n) = if wide { (Store::Bf16, 35, 1120, 2600) } else { (store, rows, 256, n) };
+            let wide = (dtype, form) == (DType::Q4_0, ActivationLayout::Bf16);
+            let (layout, rows, k, n) =
+                if wide { (ActivationLayout::Bf16, 35, 1120, 2600) } else { (layout, rows, 256, n) };
             let kind = noise.pick(&ACTIVATIONS);
             let mut rig = Rig::new(rows, 0);
             let (w, u) = (rig.matrix(&mut noise, dtype, n, k), rig.matrix(&mut noise, dtype, n, k));
             let x = rig.buffer(Per::Row, k, form);
-            let y = rig.buffer(Per::Row, n, store);
+            let y = rig.buffer(Per::Row, n, layout);
             let mut args = [Arg::None; 4];
             (args[X], args[Y], args[W], args[U]) = (Arg::Buffer(x), Arg::Buffer(y), w.arg, u.arg);
             let params = MatMulParams { activation: kind as u32, ..w.product };
@@ -239,12 +243,12 @@ fn gated_products_reach_every_form() {
                         })
                         .collect();
                     let rounding = rounding(form);
-                    let case = format!("gated {dtype} {form:?}, {rows} × {k} → {n} {store:?}, {kind:?}");
+                    let case = format!("gated {dtype} {form:?}, {rows} × {k} → {n} {layout:?}, {kind:?}");
                     let got = running.row(y, row);
-                    let bound = form_bound(store, &want);
+                    let bound = layout_bound(layout, &want);
                     // An error of the peak moves its whole block.
                     let most = sizes.iter().fold(0.0f32, |m, s| m.max(*s));
-                    let size = |i: usize| if store == Store::Q8 { most } else { sizes[i] };
+                    let size = |i: usize| if layout == ActivationLayout::Q8 { most } else { sizes[i] };
                     failures.compare(&case, cpu, &got, &want, |i| 1e-5 + (4e-6 + rounding) * 1.01 * size(i) + bound(i));
                 }
             }

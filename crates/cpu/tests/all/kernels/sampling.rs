@@ -4,7 +4,7 @@ use crate::rig::*;
 use akunu_dtype::DType;
 use akunu_plan::DrawVars;
 use akunu_plan::op::*;
-use akunu_plan::program::{Arg, BufferId, Store};
+use akunu_plan::program::{ActivationLayout, Arg, BufferId};
 use akunu_plan::record::Addr;
 use akunu_plan::reference::{Bytes, Reference};
 use akunu_plan::rules::{Chosen, RuleVars, Rules};
@@ -19,7 +19,7 @@ struct Choice {
 impl Choice {
     fn new(rig: &mut Rig, noise: &mut Noise, n: usize, draws: bool) -> Self {
         let w = rig.matrix(noise, DType::F32, n, 1);
-        let mut buffer = |width| rig.buffer(Per::Output, width, Store::F32);
+        let mut buffer = |width| rig.buffer(Per::Output, width, ActivationLayout::F32);
         let (zero, given, logits) = (buffer(1), buffer(n), buffer(n));
         let [maxima, drawn] = [buffer(n.div_ceil(MAXIMA_SLICE)), buffer(1)].map(Arg::Buffer);
         let logits = Arg::Buffer(logits);
@@ -144,7 +144,7 @@ struct Ruled {
 
 impl Ruled {
     fn new(rig: &mut Rig, n: usize) -> Self {
-        let mut buffer = |width| rig.buffer(Per::Output, width, Store::F32);
+        let mut buffer = |width| rig.buffer(Per::Output, width, ActivationLayout::F32);
         let (logits, maxima) = (buffer(n), buffer(n.div_ceil(MAXIMA_SLICE)));
         let (total, drawn) = (buffer(1), buffer(1));
         let [x, m, t, d] = [logits, maxima, total, drawn].map(Arg::Buffer);

@@ -5,7 +5,7 @@ use crate::rig::*;
 use akunu_dtype::{DType, Planes};
 use akunu_plan::KvPool;
 use akunu_plan::op::*;
-use akunu_plan::program::{Arg, Store};
+use akunu_plan::program::{ActivationLayout, Arg};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
 
 #[test]
@@ -17,9 +17,9 @@ fn unfolded_frames_are_those_around_each_result() {
         let (rows, channels, taps) = (1 + noise.below(40), 1 + noise.below(100), noise.pick(&[1, 3, 5]));
         let (per, stride) = noise.pick(&[(Per::Frame, 1), (Per::Row, 2)]);
         let mut rig = Rig::new(rows, 0);
-        let x = rig.buffer(Per::Frame, channels, Store::F32);
-        let store = noise.pick(&[Store::F32, Store::Bf16]);
-        let y = rig.buffer(per, channels * taps, store);
+        let x = rig.buffer(Per::Frame, channels, ActivationLayout::F32);
+        let layout = noise.pick(&[ActivationLayout::F32, ActivationLayout::Bf16]);
+        let y = rig.buffer(per, channels * taps, layout);
         let params = UnfoldParams { channels: channels as u32, taps: taps as u32, stride };
         rig.op(OpKind::Unfold, per, &[Arg::Buffer(x), Arg::Buffer(y)], Params::Unfold(params));
         let frames = noise.values(2 * rows * channels);
@@ -34,7 +34,7 @@ fn unfolded_frames_are_those_around_each_result() {
                     let Some(frame) = frame else { continue };
                     (0..channels).for_each(|c| want[c * taps + t] = frames[frame * channels + c]);
                 }
-                let bound = form_bound(store, &want);
+                let bound = layout_bound(layout, &want);
                 failures.compare(&format!("seed {seed} row {row}"), cpu, &running.row(y, row), &want, bound);
             }
         }

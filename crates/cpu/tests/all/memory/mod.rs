@@ -1,5 +1,5 @@
 //! Memory of the backend: what it is filled with, and how much there is.
 
-mod block;
 mod host;
 mod packed;
+mod pages;

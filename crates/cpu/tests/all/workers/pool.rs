@@ -11,9 +11,9 @@ fn every_worker_runs_every_job_once() {
         let mut pool = Pool::new(workers).unwrap();
         let counts: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
         for _ in 0..500 {
-            pool.run(&|lane, _| {
-                assert_eq!(lane.count, workers);
-                counts[lane.index].fetch_add(1, Ordering::Relaxed);
+            pool.run(&|share, _| {
+                assert_eq!(share.count, workers);
+                counts[share.index].fetch_add(1, Ordering::Relaxed);
             });
         }
         assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 500));
@@ -26,9 +26,9 @@ fn what_is_written_before_a_barrier_is_read_after_it() {
         let mut pool = Pool::new(workers).unwrap();
         let slots: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
         let rounds = if workers > Pool::default_threads() { 200 } else { 2000 };
-        pool.run(&|lane, barrier| {
+        pool.run(&|share, barrier| {
             for round in 1..=rounds {
-                slots[lane.index].store(round, Ordering::Relaxed);
+                slots[share.index].store(round, Ordering::Relaxed);
                 barrier.wait();
                 for slot in &slots {
                     assert_eq!(slot.load(Ordering::Relaxed), round);
@@ -40,7 +40,7 @@ fn what_is_written_before_a_barrier_is_read_after_it() {
 }
 
 #[test]
-fn every_lane_of_every_phase_runs_once_and_sees_the_phase_before() {
+fn every_share_of_every_phase_runs_once_and_sees_the_phase_before() {
     for workers in [1, 2, 3, 8] {
         let mut pool = Pool::new(workers).unwrap();
         let slots: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
@@ -48,9 +48,9 @@ fn every_lane_of_every_phase_runs_once_and_sees_the_phase_before() {
         for job in 0..3 {
             // Workers that sleep are late for the first phases.
             thread::sleep(Duration::from_millis(5));
-            pool.run_phases(phases, &|phase, lane| {
+            pool.run_phases(phases, &|phase, share| {
                 let before = job * phases + phase;
-                assert_eq!(slots[lane.index].fetch_add(1, Ordering::Relaxed), before);
+                assert_eq!(slots[share.index].fetch_add(1, Ordering::Relaxed), before);
                 for slot in &slots {
                     let now = slot.load(Ordering::Relaxed);
                     assert!(now == before || now == before + 1);
@@ -62,7 +62,7 @@ fn every_lane_of_every_phase_runs_once_and_sees_the_phase_before() {
 }
 
 #[test]
-fn lanes_that_wait_for_each_other_run_at_once() {
+fn shares_that_wait_for_each_other_run_at_once() {
     for workers in [2, 3, 8] {
         let mut pool = Pool::new(workers).unwrap();
         let barrier = pool.barrier();

@@ -1,8 +1,8 @@
-//! One activation row: groups of 16 weight rows from several places, a block of each in turn.
+//! One activation row: groups of 16 weight rows from several streams, a block of each in turn.
 
 use super::super::{CHAINS, joined};
-use super::{Block, Extra, LONGEST, Packed, Side, ask, extras};
-use crate::dots::{AHEAD, Dots, PLACES, q8_row};
+use super::{ActBlock, Extra, LONGEST, Packed, WeightBlock, extras, prefetch_bytes};
+use crate::gemm::{AHEAD, Gemm, STREAMS, q8_row};
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -11,26 +11,26 @@ use std::mem::MaybeUninit;
 /// As [`super::q8_packed`], with one row.
 #[inline(never)]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn one<P: Packed>(d: &Dots) {
+pub unsafe fn gemv<P: Packed>(d: &Gemm) {
     let mut room = MaybeUninit::<[Extra; LONGEST]>::uninit();
     // SAFETY: the extras are those of the row, and there is room for them.
     unsafe {
         extras::<P>(d, 0, room.as_mut_ptr().cast());
         let (q, scale, _) = q8_row(d, 0);
-        let x = Side { q, scale, extra: room.as_ptr().cast() };
-        let rest = walk::<P, PLACES>(d, 0, x);
+        let x = ActBlock { q, scale, extra: room.as_ptr().cast() };
+        let rest = walk::<P, STREAMS>(d, 0, x);
         let rest = walk::<P, 2>(d, rest, x);
         walk::<P, 1>(d, rest, x);
     }
 }
 
-/// Weight rows from `n` on, as many as `G` places share evenly; returns the first that is left.
+/// Weight rows from `n` on, as many as `G` streams share evenly; returns the first that is left.
 ///
 /// # Safety
-/// As [`one`]; `x` is the activation row with its extras.
+/// As [`gemv`]; `x` is the activation row with its extras.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn walk<P: Packed, const G: usize>(d: &Dots, n: usize, x: Side) -> usize {
+unsafe fn walk<P: Packed, const G: usize>(d: &Gemm, n: usize, x: ActBlock) -> usize {
     let apart = (d.cols - n) / (G * ROWS) * ROWS;
     for n in (n..n + apart).step_by(ROWS) {
         // SAFETY: groups of the tile.
@@ -45,7 +45,7 @@ unsafe fn walk<P: Packed, const G: usize>(d: &Dots, n: usize, x: Side) -> usize 
 /// As [`walk`]: the groups are the tile's.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn groups<P: Packed, const G: usize>(d: &Dots, (n, apart): (usize, usize), x: Side) {
+unsafe fn groups<P: Packed, const G: usize>(d: &Gemm, (n, apart): (usize, usize), x: ActBlock) {
     let blocks = d.k / 32;
     let bytes = ROWS * P::BYTES / P::BLOCKS;
     let mut sum = [[_mm512_setzero_ps(); CHAINS]; G];
@@ -64,7 +64,7 @@ unsafe fn groups<P: Packed, const G: usize>(d: &Dots, (n, apart): (usize, usize)
                             let x = x.further(d, 0, b + i);
                             for (g, sum) in sum.iter_mut().enumerate() {
                                 let at = at(g, b + i);
-                                ask(at.add(i % P::BLOCKS * bytes), bytes, AHEAD);
+                                prefetch_bytes(at.add(i % P::BLOCKS * bytes), bytes, AHEAD);
                                 let w = P::block::<$odd>(at, &heads[g], i % P::BLOCKS / 2);
                                 sum[$C] = multiply::<P>(sum[$C], &w, x);
                             }
@@ -86,7 +86,7 @@ unsafe fn groups<P: Packed, const G: usize>(d: &Dots, (n, apart): (usize, usize)
 /// The block of activations exists.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn multiply<P: Packed>(mut sum: __m512, w: &Block, x: Side) -> __m512 {
+unsafe fn multiply<P: Packed>(mut sum: __m512, w: &WeightBlock, x: ActBlock) -> __m512 {
     let parts = if P::WIDE { 1 } else { 2 };
     // SAFETY: the caller's block.
     unsafe {

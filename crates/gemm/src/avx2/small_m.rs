@@ -1,7 +1,7 @@
-//! Few activation rows: weights are read once, unpacked by 256 values of four rows, and multiplied with every row.
+//! Small-M GEMM, and GEMV: weights are read once, unpacked by 256 values of four rows, and multiplied with every row.
 
-use super::{BLOCKS, FEW, Form, Kind, STEP, STEPS, Step, UNIT, Weights, add_lanes, add_transposed, broadcast, dot};
-use crate::dots::{AHEAD, Dots, ROWS, RowPtrs, q8_row};
+use super::{BLOCKS, Form, Kind, SMALL_M, STEP, STEPS, Step, UNIT, Weights, add_lanes, add_transposed, broadcast, dot};
+use crate::gemm::{AHEAD, Gemm, ROWS, RowPtrs, q8_row};
 use crate::simd;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -19,9 +19,9 @@ struct Acts {
 /// One row and weights that stay in registers.
 ///
 /// # Safety
-/// As `Dots` promises, with `d.rows == 1`; the machine has AVX-VNNI if `VNNI`.
+/// As `Gemm` promises, with `d.rows == 1`; the machine has AVX-VNNI if `VNNI`.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn one<W: Weights, const VNNI: bool>(w: &W, d: &Dots) {
+pub unsafe fn gemv<W: Weights, const VNNI: bool>(w: &W, d: &Gemm) {
     let apart = d.apart(ROWS);
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
@@ -62,12 +62,12 @@ unsafe fn products<W: Weights, const VNNI: bool>(sum: __m256, w: &Step, a: &Acts
     }
 }
 
-/// Up to [`FEW`] rows, and weights that are unpacked by units.
+/// Up to [`SMALL_M`] rows, and weights that are unpacked by units.
 ///
 /// # Safety
-/// As `Dots` promises, with `d.rows <= FEW`; the machine has AVX-VNNI if `VNNI`.
+/// As `Gemm` promises, with `d.rows <= SMALL_M`; the machine has AVX-VNNI if `VNNI`.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn few<const VNNI: bool>(form: &Form<'_>, d: &Dots) {
+pub unsafe fn small_m<const VNNI: bool>(form: &Form<'_>, d: &Gemm) {
     // SAFETY: the same contract.
     unsafe {
         match (form.kind == Kind::Signed, form.wide) {
@@ -80,9 +80,9 @@ pub unsafe fn few<const VNNI: bool>(form: &Form<'_>, d: &Dots) {
 }
 
 /// # Safety
-/// As [`few`].
+/// As [`small_m`].
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn walk<const SIGNED: bool, const WIDE: bool, const VNNI: bool>(form: &Form<'_>, d: &Dots) {
+unsafe fn walk<const SIGNED: bool, const WIDE: bool, const VNNI: bool>(form: &Form<'_>, d: &Gemm) {
     let apart = d.apart(ROWS);
     let mut room = MaybeUninit::<[Step; STEPS]>::uninit();
     let steps = room.as_mut_ptr().cast::<Step>();
@@ -92,7 +92,7 @@ unsafe fn walk<const SIGNED: bool, const WIDE: bool, const VNNI: bool>(form: &Fo
         for n in 0..apart {
             let p = RowPtrs::new(d, n, apart);
             // Chains 0 and 1, chains 2 and 3.
-            let mut sums = [[_mm256_setzero_ps(); 2]; FEW];
+            let mut sums = [[_mm256_setzero_ps(); 2]; SMALL_M];
             for k in (0..d.k).step_by(UNIT) {
                 let blocks = ((d.k - k) / 32).min(STEPS * BLOCKS);
                 prefetch(&p, k / UNIT, form.unit_bytes);
@@ -115,7 +115,7 @@ unsafe fn walk<const SIGNED: bool, const WIDE: bool, const VNNI: bool>(form: &Fo
     }
 }
 
-/// Asks for the lines of a unit of each row, some ahead.
+/// Prefetches the lines of a unit of each row, some ahead.
 #[inline(always)]
 fn prefetch(rows: &RowPtrs, unit: usize, unit_bytes: usize) {
     for p in rows.data {
@@ -253,7 +253,7 @@ unsafe fn narrow<const SIGNED: bool, const VNNI: bool>(
 /// They lie within the row.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn acts(d: &Dots, m: usize, k: usize, blocks: usize) -> Acts {
+unsafe fn acts(d: &Gemm, m: usize, k: usize, blocks: usize) -> Acts {
     // SAFETY: the second block is read only if it exists.
     unsafe {
         let (q, scales, sums) = q8_row(d, m);

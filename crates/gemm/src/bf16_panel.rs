@@ -1,33 +1,33 @@
 //! Weights to bf16 tiles, the right side of a product: 32 rows, up to [`SPAN`] values of each. What lies row by row is
 //! written as left tiles first, then turned; packed weights lie as right tiles do.
 
-use crate::avx512::{BLOCKS, Block, Form, PAIR, Packed, Step, Weights, by_form, low_bits};
-use crate::dots::{Dots, ROWS, RowPtrs};
+use crate::avx512::{BLOCKS, Form, PAIR, Packed, Step, WeightBlock, Weights, by_form, low_bits};
 use crate::each_block;
+use crate::gemm::{Gemm, ROWS, RowPtrs};
 use crate::simd::bf16::{round, round_pairs};
 use crate::simd::prefetch_far;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, transpose};
 use std::arch::x86_64::*;
 
-/// Values of a weight row in flight: those of a whole group take half of the second-level cache.
+/// Values of a weight row in flight: those of a whole group take half of the L2.
 pub const SPAN: usize = 4096;
 /// Weight rows that are unpacked together: two tiles.
-pub const STRIP: usize = 2 * SIDE;
+pub const PANEL_ROWS: usize = 2 * SIDE;
 
 /// Part of a matrix: values `k..k + len` of the weight rows of `of`, of which there are up to 32.
-pub struct Strip<'a> {
+pub struct Bf16Panel<'a> {
     /// Names the weights; there are no activations and no results.
-    pub of: &'a Dots,
+    pub of: &'a Gemm,
     pub k: usize,
     pub len: usize,
     /// Two runs of `len.div_ceil(STEP)` tiles, rows `0..16` and `16..32`.
     pub out: *mut u8,
 }
 
-/// Unpacks a strip. Rows that do not exist may become anything, values that do not become zeros.
-pub type StripFn = unsafe fn(&Strip<'_>);
+/// Unpacks a panel. Rows that do not exist may become anything, values that do not become zeros.
+pub type PanelFn = unsafe fn(&Bf16Panel<'_>);
 
-impl Strip<'_> {
+impl Bf16Panel<'_> {
     /// Where values `32 * step..` of row `n` go.
     #[inline(always)]
     fn at(&self, n: usize, step: usize) -> *mut __m512i {
@@ -36,12 +36,12 @@ impl Strip<'_> {
     }
 }
 
-/// Turns the left tiles of a strip to right ones.
+/// Turns the left tiles of a panel to right ones.
 ///
 /// # Safety
 /// They are there; the machine has AVX-512.
 #[target_feature(enable = "avx512f")]
-unsafe fn turn(s: &Strip<'_>) {
+unsafe fn turn(s: &Bf16Panel<'_>) {
     for tile in 0..2 * s.len.div_ceil(STEP) {
         // SAFETY: the 16 rows of a tile.
         unsafe {
@@ -59,20 +59,20 @@ unsafe fn turn(s: &Strip<'_>) {
 /// # Safety
 /// As [`quantized`], of packed weights.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
-pub unsafe fn packed<P: Packed>(s: &Strip<'_>) {
-    for n in (0..s.of.cols.min(STRIP)).step_by(SIDE) {
+pub unsafe fn packed<P: Packed>(s: &Bf16Panel<'_>) {
+    for n in (0..s.of.cols.min(PANEL_ROWS)).step_by(SIDE) {
         for at in (0..s.len / STEP).step_by(P::BLOCKS) {
             let lie = n * s.of.w_stride + SIDE * (s.k / STEP + at) / P::BLOCKS * P::BYTES;
-            // SAFETY: blocks of the strip; a tile for each.
+            // SAFETY: blocks of the panel; a tile for each.
             unsafe {
                 let p = s.of.w.add(lie);
                 let head = P::head(p);
                 each_block!(P, |ODD, pair| {
                     let b = 2 * pair + ODD;
-                    // The same blocks of the next strip.
+                    // The same blocks of the next panel.
                     let bytes = SIDE * P::BYTES / P::BLOCKS;
                     for line in (0..bytes).step_by(64) {
-                        prefetch_far(p.wrapping_add(STRIP * s.of.w_stride + b * bytes + line));
+                        prefetch_far(p.wrapping_add(PANEL_ROWS * s.of.w_stride + b * bytes + line));
                     }
                     tile::<P>(&P::block::<ODD>(p, &head, pair), s.at(n, at + b));
                 });
@@ -87,7 +87,7 @@ pub unsafe fn packed<P: Packed>(s: &Strip<'_>) {
 /// conversion. To round and to join pairs takes simple instructions for the same reason: those for bf16 take two cycles each.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
-unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
+unsafe fn tile<P: Packed>(w: &WeightBlock, to: *mut __m512i) {
     let base = 256.0;
     let excess = _mm512_set1_ps(base + f32::from(P::BIAS));
     // What is no number becomes one of a kind that stays so when it is rounded.
@@ -123,9 +123,9 @@ unsafe fn tile<P: Packed>(w: &Block, to: *mut __m512i) {
 /// Quantized weights.
 ///
 /// # Safety
-/// As [`Strip`] says: the rows and values exist, `out` has room for the tiles, and the machine has the level.
+/// As [`Bf16Panel`] says: the rows and values exist, `out` has room for the tiles, and the machine has the level.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
-pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
+pub unsafe fn quantized<W: Weights>(s: &Bf16Panel<'_>) {
     let Some(w) = W::of(s.of) else { return };
     // SAFETY: the same contract.
     unsafe { by_form(&w, |form| by_rows(form, s)) }
@@ -134,12 +134,12 @@ pub unsafe fn quantized<W: Weights>(s: &Strip<'_>) {
 /// # Safety
 /// As [`quantized`].
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
-unsafe fn by_rows(form: &Form<'_>, s: &Strip<'_>) {
+unsafe fn by_rows(form: &Form<'_>, s: &Bf16Panel<'_>) {
     let mut room = std::mem::MaybeUninit::<[Step; 2]>::uninit();
     let steps = room.as_mut_ptr().cast::<Step>();
     let blocks = s.len / STEP;
-    for n in (0..s.of.cols.min(STRIP)).step_by(ROWS) {
-        // SAFETY: rows of the strip.
+    for n in (0..s.of.cols.min(PANEL_ROWS)).step_by(ROWS) {
+        // SAFETY: rows of the panel.
         let rows = unsafe { RowPtrs::new(s.of, n, 1) };
         for pair in (0..blocks).step_by(2 * BLOCKS) {
             let exist = blocks - pair;
@@ -154,25 +154,25 @@ unsafe fn by_rows(form: &Form<'_>, s: &Strip<'_>) {
             }
         }
     }
-    // SAFETY: the strip's tiles.
+    // SAFETY: the panel's tiles.
     unsafe { turn(s) }
 }
 
 /// Four rows of up to four blocks.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
-unsafe fn step(form: &Form<'_>, s: &Strip<'_>, step: &Step, n: usize, at: usize, blocks: usize) {
-    /// What is read back in pieces.
+unsafe fn step(form: &Form<'_>, s: &Bf16Panel<'_>, step: &Step, n: usize, at: usize, blocks: usize) {
+    /// What is read back in stored.
     #[repr(C, align(64))]
-    struct Pieces {
+    struct Stored {
         scale: [[f32; 16]; 2],
         offset: [[f32; 16]; 2],
         q: [[[[u8; 16]; BLOCKS]; 2]; ROWS],
     }
-    let mut pieces = std::mem::MaybeUninit::<Pieces>::uninit();
-    let p = pieces.as_mut_ptr();
+    let mut stored = std::mem::MaybeUninit::<Stored>::uninit();
+    let p = stored.as_mut_ptr();
     let halves = if form.wide { 1 } else { 2 };
-    // SAFETY: stores fill the parts of `Pieces` that are read; the blocks exist in the strip.
+    // SAFETY: stores fill the parts of `Stored` that are read; the blocks exist in the panel.
     unsafe {
         for h in 0..halves {
             let bias = _mm512_set1_ps(f32::from(form.bias));
@@ -201,8 +201,8 @@ unsafe fn step(form: &Form<'_>, s: &Strip<'_>, step: &Step, n: usize, at: usize,
 /// # Safety
 /// As [`quantized`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub unsafe fn f32(s: &Strip<'_>) {
-    for n in 0..s.of.cols.min(STRIP) {
+pub unsafe fn f32(s: &Bf16Panel<'_>) {
+    for n in 0..s.of.cols.min(PANEL_ROWS) {
         for at in (0..s.len).step_by(STEP) {
             let exist = low_bits((s.len - at).min(STEP));
             // SAFETY: the mask keeps the loads within the row.
@@ -214,15 +214,15 @@ pub unsafe fn f32(s: &Strip<'_>) {
             }
         }
     }
-    // SAFETY: the strip's tiles.
+    // SAFETY: the panel's tiles.
     unsafe { turn(s) }
 }
 
 /// # Safety
 /// As [`quantized`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub unsafe fn f16(s: &Strip<'_>) {
-    for n in 0..s.of.cols.min(STRIP) {
+pub unsafe fn f16(s: &Bf16Panel<'_>) {
+    for n in 0..s.of.cols.min(PANEL_ROWS) {
         for at in (0..s.len).step_by(STEP) {
             // SAFETY: as in `bf16`.
             unsafe {
@@ -233,28 +233,28 @@ pub unsafe fn f16(s: &Strip<'_>) {
             }
         }
     }
-    // SAFETY: the strip's tiles.
+    // SAFETY: the panel's tiles.
     unsafe { turn(s) }
 }
 
 /// # Safety
 /// As [`quantized`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bf16")]
-pub unsafe fn bf16(s: &Strip<'_>) {
-    for n in 0..s.of.cols.min(STRIP) {
+pub unsafe fn bf16(s: &Bf16Panel<'_>) {
+    for n in 0..s.of.cols.min(PANEL_ROWS) {
         for at in (0..s.len).step_by(STEP) {
-            // SAFETY: a step of the strip.
+            // SAFETY: a step of the panel.
             unsafe { _mm512_store_si512(s.at(n, at / STEP), halves(s, n, at)) };
         }
     }
-    // SAFETY: the strip's tiles.
+    // SAFETY: the panel's tiles.
     unsafe { turn(s) }
 }
 
-/// 32 numbers of two bytes from value `at` of row `n` of the strip; zeros past its end.
+/// 32 numbers of two bytes from value `at` of row `n` of the panel; zeros past its end.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn halves(s: &Strip<'_>, n: usize, at: usize) -> __m512i {
+unsafe fn halves(s: &Bf16Panel<'_>, n: usize, at: usize) -> __m512i {
     let exist = low_bits((s.len - at).min(STEP)) as u32;
     // SAFETY: the mask keeps the load within the row.
     unsafe { _mm512_maskz_loadu_epi16(exist, s.of.w.add(n * s.of.w_stride + 2 * (s.k + at)).cast()) }

@@ -1,4 +1,4 @@
-//! Several activation rows: up to eight at a time, whose integer sums with 32 weight rows are in registers.
+//! Small-M GEMM: up to eight activation rows at a time, whose integer sums with 32 weight rows are in registers.
 //!
 //! A broadcast from memory takes as long as one `vpdpbusd` or two, so 32 weight rows share it. A `vpdpbusd` waits five cycles
 //! for the one before it, in which ten others can begin: with eight activation rows there are sixteen. Weights are
@@ -8,19 +8,19 @@
 use super::super::CHAINS;
 use super::sums::Sums;
 use super::{Extra, LONGEST, Packed, Pair, Scales, extras};
-use crate::dots::{Dots, q8_row};
 use crate::each_block;
+use crate::gemm::{Gemm, q8_row};
 use crate::packed::ROWS;
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// Activation rows that are multiplied at a time, at most.
-const MOST: usize = 8;
+const MAX_ROWS: usize = 8;
 /// Blocks of theirs, at most: of rows that are very long, fewer are multiplied at a time.
-const MOST_BLOCKS: usize = MOST * LONGEST / 2;
+const MAX_BLOCKS: usize = MAX_ROWS * LONGEST / 2;
 
-/// Blocks of 32 weight rows that are multiplied while as many after them are asked for, about.
+/// Blocks of 32 weight rows that are multiplied while as many after them are prefetched, about.
 const STRETCH: usize = 96;
 
 /// Of so many activation rows, those that are multiplied at a time. There are not kernels for all numbers.
@@ -30,15 +30,15 @@ fn together(rows: usize) -> usize {
         5 => 3,
         7 => 4,
         9 | 10 | 12 | 13 => 6,
-        _ => MOST,
+        _ => MAX_ROWS,
     }
 }
 
 /// What waits in memory.
 #[repr(C, align(64))]
 struct Scratch {
-    sum: Sums<MOST>,
-    factors: [Factors; MOST_BLOCKS],
+    sum: Sums<MAX_ROWS>,
+    factors: [Factors; MAX_BLOCKS],
     /// Of one row, until they are among its factors.
     extra: [Extra; LONGEST],
 }
@@ -52,7 +52,7 @@ pub struct Factors {
 
 /// Blocks of activation rows that are multiplied at a time.
 #[derive(Clone, Copy)]
-struct Blocks {
+struct ActBlocks {
     /// The first one's integers; the next one's are a stride further.
     q: *const u8,
     stride: usize,
@@ -62,10 +62,10 @@ struct Blocks {
 /// # Safety
 /// As [`super::q8_packed`].
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn several<P: Packed>(d: &Dots) {
+pub unsafe fn small_m<P: Packed>(d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
-    let most = MOST_BLOCKS / (d.k / 32).max(1);
+    let most = MAX_BLOCKS / (d.k / 32).max(1);
     let mut m = 0;
     while m < d.rows {
         let count = together((d.rows - m).min(most));
@@ -74,36 +74,36 @@ pub unsafe fn several<P: Packed>(d: &Dots) {
             match count {
                 1 => {
                     let (x, out) = (d.x.add(m * d.x_stride), d.out.add(m * d.out_stride));
-                    super::one::one::<P>(&Dots { x, rows: 1, out, ..*d });
+                    super::gemv::gemv::<P>(&Gemm { x, rows: 1, out, ..*d });
                 }
                 2 => rows::<P, 2>(d, s, m),
                 3 => rows::<P, 3>(d, s, m),
                 4 => rows::<P, 4>(d, s, m),
                 6 => rows::<P, 6>(d, s, m),
-                _ => rows::<P, MOST>(d, s, m),
+                _ => rows::<P, MAX_ROWS>(d, s, m),
             }
         }
         m += count;
     }
 }
 
-/// Asks for weights that follow those at hand: beside every block one line at each of as many places as a block has lines. The
-/// processor's own prefetchers look after each page alone, and so bring most where the places are in different ones.
-struct Soon {
+/// Prefetches weights that follow those at hand: beside every block one line of each of as many streams as a block has lines. The
+/// hardware prefetchers look after each page alone, and so bring most where the streams are in different pages.
+struct Prefetch {
     at: *const u8,
     apart: usize,
 }
 
-impl Soon {
+impl Prefetch {
     /// What begins at `at`, beside so many blocks.
     fn new(at: *const u8, blocks: usize) -> Self {
-        // Odd, so that the places are not in the same set of a cache. The line that is then left out between two of them comes
+        // Odd, so that the streams are not in the same set of a cache. The line that is then left out between two of them comes
         // by itself.
         Self { at, apart: 64 * (blocks | 1) }
     }
 
     #[inline(always)]
-    fn ask<P: Packed>(&mut self) {
+    fn step<P: Packed>(&mut self) {
         for i in 0..(2 * ROWS * P::BYTES / P::BLOCKS).div_ceil(64) {
             prefetch_far(self.at.wrapping_add(i * self.apart));
         }
@@ -114,10 +114,10 @@ impl Soon {
 /// The results of `R` activation rows from `m`.
 ///
 /// # Safety
-/// As [`several`]: they exist, and there is room for their factors.
+/// As [`small_m`]: they exist, and there is room for their factors.
 #[inline(never)]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn rows<P: Packed, const R: usize>(d: &Dots, s: *mut Scratch, m: usize) {
+unsafe fn rows<P: Packed, const R: usize>(d: &Gemm, s: *mut Scratch, m: usize) {
     // SAFETY: the same contract.
     unsafe {
         let factors = (&raw mut (*s).factors).cast::<Factors>();
@@ -136,9 +136,9 @@ unsafe fn rows<P: Packed, const R: usize>(d: &Dots, s: *mut Scratch, m: usize) {
         for stretch in 0..stretches {
             let [first, end] = [stretch, stretch + 1].map(|i| pairs * i / stretches);
             let next = if end < pairs { d.w.wrapping_add(end * 2 * ROWS * d.w_stride) } else { d.next };
-            let mut soon = Soon::new(next, (end - first) * blocks);
+            let mut ahead = Prefetch::new(next, (end - first) * blocks);
             for n in (first..end).map(|pair| pair * 2 * ROWS) {
-                columns::<P, R>(d, sum, Blocks { q: q8_row(d, m).0, stride: d.x_stride, factors }, n, &mut soon);
+                columns::<P, R>(d, sum, ActBlocks { q: q8_row(d, m).0, stride: d.x_stride, factors }, n, &mut ahead);
                 for r in 0..R {
                     Sums::finish(sum, r, d, m + r, n);
                 }
@@ -153,17 +153,23 @@ unsafe fn rows<P: Packed, const R: usize>(d: &Dots, s: *mut Scratch, m: usize) {
 /// As [`rows`], and `x` has their factors.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn columns<P: Packed, const R: usize>(d: &Dots, sum: *mut Sums<MOST>, mut x: Blocks, n: usize, soon: &mut Soon) {
+unsafe fn columns<P: Packed, const R: usize>(
+    d: &Gemm,
+    sum: *mut Sums<MAX_ROWS>,
+    mut x: ActBlocks,
+    n: usize,
+    ahead: &mut Prefetch,
+) {
     // SAFETY: blocks of the rows; their sums.
     unsafe {
         let mut w = Pair::new(d, n);
         for first in (0..d.k / 32).step_by(P::BLOCKS) {
             let heads = w.heads::<P>();
             each_block!(P, |ODD, pair| {
-                soon.ask::<P>();
+                ahead.step::<P>();
                 let b = first + 2 * pair + ODD;
                 add::<P, R, ODD>((Sums::at(sum, b % CHAINS, 0), b < CHAINS), (w.p, &heads, pair), x);
-                x = Blocks { q: x.q.add(32), factors: x.factors.add(R), ..x };
+                x = ActBlocks { q: x.q.add(32), factors: x.factors.add(R), ..x };
             });
             w.advance::<P>();
         }
@@ -178,7 +184,7 @@ unsafe fn columns<P: Packed, const R: usize>(d: &Dots, sum: *mut Sums<MOST>, mut
 unsafe fn add<P: Packed, const R: usize, const ODD: usize>(
     (sums, begins): (*mut [f32; 2 * ROWS], bool),
     (p, heads, pair): ([*const u8; 2], &[P::Head; 2], usize),
-    x: Blocks,
+    x: ActBlocks,
 ) {
     // SAFETY: the same contract.
     unsafe {
@@ -211,7 +217,7 @@ unsafe fn add<P: Packed, const R: usize, const ODD: usize>(
 /// # Safety
 /// As [`add`].
 #[inline(always)]
-unsafe fn starts<P: Packed, const R: usize>(x: Blocks, part: usize) -> [[__m512i; 2]; R] {
+unsafe fn starts<P: Packed, const R: usize>(x: ActBlocks, part: usize) -> [[__m512i; 2]; R] {
     // SAFETY: the same contract.
     unsafe {
         let mut v = [[_mm512_setzero_si512(); 2]; R];
@@ -264,7 +270,7 @@ unsafe fn add_scaled<P: Packed, const R: usize>(
     (sums, begins): (*mut [f32; 2 * ROWS], bool),
     v: &[[__m512i; 2]; R],
     w: &[Scales; 2],
-    x: Blocks,
+    x: ActBlocks,
     part: usize,
 ) {
     // What begins has nothing before it.

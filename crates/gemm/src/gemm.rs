@@ -1,6 +1,6 @@
-//! The inner part of every matrix product: dot products of activation rows with weight rows.
+//! The inner part of every matrix product: a tile of products of activation rows with weight rows.
 //!
-//! A [`DotsFn`] knows one weight format and one activation form; it fills a tile of plain dot
+//! A [`GemmFn`] knows one weight format and one activation form; it fills a tile of plain dot
 //! products. Splitting among threads, bias, activation, residual and re-quantization belong to
 //! the product around it, so they are written once.
 
@@ -11,7 +11,7 @@ use std::cell::UnsafeCell;
 ///
 /// The caller guarantees that every pointer is valid for what the shapes say, and that `out`
 /// overlaps nothing. Weight bytes have no alignment; activation rows are 64-byte aligned.
-pub struct Dots {
+pub struct Gemm {
     /// First weight row of the tile: data plane, and the side planes of affine formats (else null).
     pub w: *const u8,
     pub w_scales: *const u8,
@@ -19,7 +19,7 @@ pub struct Dots {
     /// Bytes from one weight row to the next, in the data plane and in each side plane.
     pub w_stride: usize,
     pub w_side_stride: usize,
-    /// Weights that this worker multiplies after these, for kernels that ask for them; any address will do.
+    /// Weights that this worker multiplies after these, for kernels that prefetch them; any address will do.
     pub next: *const u8,
     /// Activations: f32 rows, or int8 rows as in `akunu_dtype::q8`.
     pub x: *const u8,
@@ -35,25 +35,24 @@ pub struct Dots {
     pub dtype: u8,
 }
 
-/// Places that a product with one activation row reads its weights at, by turns, where registers allow: this is how memory
-/// gives most.
+/// Streams that a GEMV reads its weights in, where registers allow.
 ///
-/// Two cores of a Sapphire Rapids read 33 GB/s so, and 22 in one walk from end to end, however far ahead that asks for its
-/// lines. Probably because the second-level prefetchers, which have most requests under way, look after each 4 KiB page alone.
-pub const PLACES: usize = 8;
-/// Bytes that weights are asked for ahead of the loads, at each place.
+/// Two cores of a Sapphire Rapids read 33 GB/s in eight streams and 22 GB/s in one, however far ahead that prefetches: the L2
+/// prefetchers, which have most requests under way, seem to look after each 4 KiB page alone.
+pub const STREAMS: usize = 8;
+/// Bytes that each stream prefetches ahead of the loads.
 pub const AHEAD: usize = 2048;
 
-impl Dots {
-    /// How far apart places are that share the weight rows evenly; the last may go past the end.
-    pub fn apart(&self, places: usize) -> usize {
-        self.cols.div_ceil(places)
+impl Gemm {
+    /// Weight rows between the beginnings of streams that share them evenly; the last may go past the end.
+    pub fn apart(&self, streams: usize) -> usize {
+        self.cols.div_ceil(streams)
     }
 
     /// Writes the dot products of activation row `m` with weight rows `n`, `n + apart` and so on, as far as these exist.
     ///
     /// # Safety
-    /// As [`Dots`] promises, with `m < rows`.
+    /// As [`Gemm`] promises, with `m < rows`.
     #[inline(always)]
     pub unsafe fn put<const N: usize>(&self, m: usize, (n, apart): (usize, usize), sums: [f32; N]) {
         // Not a range with steps, which divides to know how many there are.
@@ -67,9 +66,9 @@ impl Dots {
     }
 }
 
-/// Fills a tile. Unsafe because of the pointers in [`Dots`] and because the kernel may use
+/// Fills a tile. Unsafe because of the pointers in [`Gemm`] and because the kernel may use
 /// instructions that the table offers only where the machine has them.
-pub type DotsFn = unsafe fn(&Dots);
+pub type GemmFn = unsafe fn(&Gemm);
 
 /// Weight rows that SIMD kernels walk together.
 pub const ROWS: usize = 4;
@@ -86,9 +85,9 @@ impl RowPtrs {
     /// Row `n` of the tile and three more, each `apart` from the last; past the tile's end its last row stands in.
     ///
     /// # Safety
-    /// As [`Dots`] promises, with `n < d.cols`.
+    /// As [`Gemm`] promises, with `n < d.cols`.
     #[inline(always)]
-    pub unsafe fn new(d: &Dots, n: usize, apart: usize) -> Self {
+    pub unsafe fn new(d: &Gemm, n: usize, apart: usize) -> Self {
         let row = |r: usize| (n + r * apart).min(d.cols - 1);
         // Side planes may be null: their pointers are only used by formats that have them.
         let side = |plane: *const u8, r: usize| plane.wrapping_add(row(r) * d.w_side_stride);
@@ -112,7 +111,7 @@ pub struct Sides {
 
 impl Sides {
     /// Those of the format of `d`, if it has some.
-    pub fn of(d: &Dots) -> Option<Self> {
+    pub fn of(d: &Gemm) -> Option<Self> {
         let f = DType::from_index(d.dtype)?.format();
         let side = f.side?;
         let log = f.block.is_power_of_two().then(|| f.block.trailing_zeros())?;
@@ -135,9 +134,9 @@ impl Sides {
 /// Activation row `m`: int8 values, scales, group sums.
 ///
 /// # Safety
-/// As [`Dots`] promises for int8 activations, with `m < d.rows`.
+/// As [`Gemm`] promises for int8 activations, with `m < d.rows`.
 #[inline(always)]
-pub unsafe fn q8_row(d: &Dots, m: usize) -> (*const u8, *const f32, *const f32) {
+pub unsafe fn q8_row(d: &Gemm, m: usize) -> (*const u8, *const f32, *const f32) {
     // SAFETY: the three runs of a row.
     unsafe {
         let row = d.x.add(m * d.x_stride);
@@ -188,7 +187,7 @@ pub struct Unpacking {
 }
 
 impl Unpacking {
-    pub fn of(d: &Dots) -> Option<Self> {
+    pub fn of(d: &Gemm) -> Option<Self> {
         let format = DType::from_index(d.dtype)?.format();
         Some(Self { format, rows: UnsafeCell::new(std::array::from_fn(|_| Unpacked::default())) })
     }

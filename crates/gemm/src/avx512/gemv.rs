@@ -1,7 +1,7 @@
 //! One activation row: the weights are read once, unpacked, and multiplied at once.
 
 use super::{BLOCKS, Form, PAIR, STEP, Step, Weights, add_transposed, low_bits};
-use crate::dots::{AHEAD, Dots, ROWS, RowPtrs, q8_row};
+use crate::gemm::{AHEAD, Gemm, ROWS, RowPtrs, q8_row};
 use crate::simd;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -19,17 +19,17 @@ pub struct Acts {
 /// Weights that are unpacked two steps at a time.
 ///
 /// # Safety
-/// As `Dots` promises, with `d.rows == 1`.
+/// As `Gemm` promises, with `d.rows == 1`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn one(form: &Form<'_>, d: &Dots) {
+pub unsafe fn gemv(form: &Form<'_>, d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { if form.wide { walk::<true>(form, d) } else { walk::<false>(form, d) } }
 }
 
 /// # Safety
-/// As [`one`].
+/// As [`gemv`].
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Dots) {
+unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Gemm) {
     let apart = d.apart(ROWS);
     let mut room = MaybeUninit::<[Step; 2]>::uninit();
     let steps = room.as_mut_ptr().cast::<Step>();
@@ -61,9 +61,9 @@ unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Dots) {
 /// Weights that stay in registers.
 ///
 /// # Safety
-/// As [`one`].
+/// As [`gemv`].
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn fused<W: Weights>(w: &W, d: &Dots) {
+pub unsafe fn fused<W: Weights>(w: &W, d: &Gemm) {
     let apart = d.apart(ROWS);
     // SAFETY: steps stay within the rows, results within the tile.
     unsafe {
@@ -97,9 +97,9 @@ pub unsafe fn fused<W: Weights>(w: &W, d: &Dots) {
 /// Adds the products of the `rest` blocks from value `from` on, fewer than two steps.
 ///
 /// # Safety
-/// As [`one`].
+/// As [`gemv`].
 #[inline(always)]
-unsafe fn last<W: Weights>(w: &W, d: &Dots, p: &RowPtrs, from: usize, rest: usize, mut sum: __m512) -> __m512 {
+unsafe fn last<W: Weights>(w: &W, d: &Gemm, p: &RowPtrs, from: usize, rest: usize, mut sum: __m512) -> __m512 {
     for half in 0..rest.div_ceil(BLOCKS) {
         let blocks = (rest - half * BLOCKS).min(BLOCKS);
         // SAFETY: blocks that exist.
@@ -112,7 +112,7 @@ unsafe fn last<W: Weights>(w: &W, d: &Dots, p: &RowPtrs, from: usize, rest: usiz
     sum
 }
 
-/// Asks for the lines of the two steps at value `k` of each row, `ahead` bytes on.
+/// Prefetches the lines of the two steps at value `k` of each row, `ahead` bytes on.
 #[inline(always)]
 pub fn prefetch(rows: &RowPtrs, k: usize, ahead: usize, step_bytes: usize) {
     for p in rows.data {
@@ -181,7 +181,7 @@ fn narrow(sum: __m512, w: &Step, a: &Acts, offsets: bool, bias: u8) -> __m512 {
 /// They lie within the row.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn acts(d: &Dots, m: usize, k: usize, blocks: usize) -> Acts {
+pub unsafe fn acts(d: &Gemm, m: usize, k: usize, blocks: usize) -> Acts {
     // SAFETY: masks keep the loads within the row.
     let (a, b, scale, sums) = unsafe {
         let (q, scales, sums) = q8_row(d, m);

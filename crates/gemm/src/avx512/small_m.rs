@@ -1,13 +1,13 @@
-//! Few activation rows: the weights are read once, unpacked, and multiplied with every row.
+//! Small-M GEMM: the weights are read once, unpacked, and multiplied with every row.
 //!
 //! Transposing four rows' integers puts four values of a (block, row) into lane `4 * block + row`;
 //! activations spread the same way, each four values to the lanes of all rows, then need no adding
 //! across lanes. They are spread once for all weight rows, a panel at a time: as many values as
-//! stay in the first-level cache for that many activation rows.
+//! stay in the L1 for that many activation rows.
 
-use super::one::{acts, chains, prefetch};
-use super::{BLOCKS, FEW, Form, PAIR, STEP, Step, low_bits, transposed};
-use crate::dots::{Dots, ROWS, RowPtrs};
+use super::gemv::{acts, chains, prefetch};
+use super::{BLOCKS, Form, PAIR, SMALL_M, STEP, Step, low_bits, transposed};
+use crate::gemm::{Gemm, ROWS, RowPtrs};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -16,7 +16,7 @@ const SPREAD: usize = 32;
 /// Weight rows whose sums wait while a panel is multiplied.
 const COLS: usize = 64;
 
-/// The next weight rows are asked for at most this many bytes ahead.
+/// The next weight rows are prefetched at most so many bytes ahead.
 const FAR: usize = 16 << 10;
 
 /// A step of one activation row, in the lanes of four weight rows.
@@ -34,21 +34,21 @@ struct Spread {
 #[repr(C, align(64))]
 struct Scratch {
     x: [Spread; SPREAD],
-    sum: [[[f32; 16]; COLS / ROWS]; FEW],
+    sum: [[[f32; 16]; COLS / ROWS]; SMALL_M],
 }
 
 /// # Safety
-/// As `Dots` promises, with `1 <= d.rows <= FEW`.
+/// As `Gemm` promises, with `1 <= d.rows <= SMALL_M`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn few(form: &Form<'_>, d: &Dots) {
+pub unsafe fn small_m(form: &Form<'_>, d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { if form.wide { walk::<true>(form, d) } else { walk::<false>(form, d) } }
 }
 
 /// # Safety
-/// As [`few`].
+/// As [`small_m`].
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Dots) {
+unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     let mut room = MaybeUninit::<[Step; 2]>::uninit();
@@ -62,7 +62,7 @@ unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Dots) {
         // SAFETY: steps stay within the rows, results within the tile; what is read of the scratch
         // has been written for this panel.
         unsafe {
-            (&raw mut (*s).sum).cast::<u8>().write_bytes(0, size_of::<[[[f32; 16]; COLS / ROWS]; FEW]>());
+            (&raw mut (*s).sum).cast::<u8>().write_bytes(0, size_of::<[[[f32; 16]; COLS / ROWS]; SMALL_M]>());
             for k0 in (0..d.k).step_by(panel) {
                 let end = d.k.min(k0 + panel);
                 for m in 0..d.rows {
@@ -97,7 +97,7 @@ unsafe fn walk<const WIDE: bool>(form: &Form<'_>, d: &Dots) {
 
 /// Spreads the step at value `k` of activation row `m`, of which `blocks` blocks exist.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn spread<const WIDE: bool>(d: &Dots, to: &mut Spread, m: usize, k: usize, blocks: usize, bias: u8) {
+unsafe fn spread<const WIDE: bool>(d: &Gemm, to: &mut Spread, m: usize, k: usize, blocks: usize, bias: u8) {
     // SAFETY: the caller's blocks; stores to arrays of 16.
     unsafe {
         let a = acts(d, m, k, blocks);

@@ -1,6 +1,6 @@
-//! Blocks of memory that several threads fill.
+//! Memory that several threads fill.
 
-use akunu_cpu::block::{Block, LARGE, PIECE};
+use akunu_cpu::pages::{CHUNK, LARGE, Pages};
 use akunu_plan::LoadError;
 use std::io;
 
@@ -10,15 +10,15 @@ fn byte(at: usize) -> u8 {
 
 #[test]
 fn a_filled_block_has_every_byte_in_its_place() {
-    for len in [0, 1, LARGE, 2 * PIECE + 77] {
+    for len in [0, 1, LARGE, 2 * CHUNK + 77] {
         let read = |at: usize, to: &mut [u8]| {
             to.iter_mut().enumerate().for_each(|(i, to)| *to = byte(at + i));
             Ok(())
         };
-        let block = Block::filled("test", len, |at| at + PIECE, read).expect("memory");
-        assert_eq!(block.len(), len);
-        // SAFETY: the block's bytes, which nobody else has.
-        let got = unsafe { std::slice::from_raw_parts(block.base(), block.len()) };
+        let pages = Pages::filled("test", len, |at| at + CHUNK, read).expect("memory");
+        assert_eq!(pages.len(), len);
+        // SAFETY: the pages's bytes, which nobody else has.
+        let got = unsafe { std::slice::from_raw_parts(pages.base(), pages.len()) };
         assert_eq!(got.iter().enumerate().find(|(i, b)| **b != byte(*i)), None);
     }
 }
@@ -26,6 +26,6 @@ fn a_filled_block_has_every_byte_in_its_place() {
 #[test]
 fn what_cannot_be_read_is_an_error() {
     let short = |at: usize, _: &mut [u8]| if at == 0 { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
-    let error = Block::filled("test", PIECE + 1, |at| at + PIECE, short).err();
+    let error = Pages::filled("test", CHUNK + 1, |at| at + CHUNK, short).err();
     assert!(matches!(error, Some(LoadError::Unreadable(_))), "{error:?}");
 }

@@ -1,15 +1,15 @@
 //! Machines without VNNI: products of bytes are added in 16 bits for as long as they fit, which is a whole block for integers of
 //! four bits and eight values for those of up to six. Integers of eight bits become 16 first, and so do the activations.
 //!
-//! Otherwise as [`super::several`], and the same to the bit. One activation row reads at several places, as in [`super::one`].
+//! Otherwise as [`super::small_m`], and the same to the bit. One activation row reads at several streams, as in [`super::gemv`].
 
 use super::super::{CHAINS, joined};
-use super::several::Factors;
+use super::small_m::Factors;
 use super::sums::Sums;
 use super::{LONGEST, Packed};
 use crate::avx2::times_bytes;
-use crate::dots::{AHEAD, Dots, PLACES, q8_row};
 use crate::each_block;
+use crate::gemm::{AHEAD, Gemm, STREAMS, q8_row};
 use crate::packed::ROWS;
 use crate::simd::prefetch;
 use std::arch::asm;
@@ -17,23 +17,23 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// Activation rows that are multiplied at a time, at most.
-const MOST: usize = 8;
+const MAX_ROWS: usize = 8;
 /// Blocks of activations that there is room for: of rows that are very long, fewer are multiplied in one walk.
-const MOST_BLOCKS: usize = 2 * LONGEST;
+const MAX_BLOCKS: usize = 2 * LONGEST;
 
 /// What waits in memory.
 #[repr(C, align(64))]
 struct Scratch {
-    /// Of pairs of places or of activation rows.
-    sum: Sums<MOST>,
+    /// Of pairs of streams or of activation rows.
+    sum: Sums<MAX_ROWS>,
     /// Blocks of 16-bit activations: of every four the first and the third, then the others.
-    words: [[[i16; 4]; 8]; MOST_BLOCKS],
-    factors: [Factors; MOST_BLOCKS],
+    words: [[[i16; 4]; 8]; MAX_BLOCKS],
+    factors: [Factors; MAX_BLOCKS],
 }
 
 /// A block of activation rows.
 #[derive(Clone, Copy)]
-struct Blocks {
+struct ActBlocks {
     /// The first one's integers or words; the next one's are a stride further.
     q: *const u8,
     stride: usize,
@@ -47,11 +47,11 @@ struct Blocks {
 /// # Safety
 /// As [`super::q8_packed`], but the machine need not have VNNI.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-pub unsafe fn q8_packed_plain<P: Packed>(d: &Dots) {
+pub unsafe fn q8_packed_no_vnni<P: Packed>(d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     let blocks = d.k / 32;
-    let most = MOST_BLOCKS / blocks.max(1);
+    let most = MAX_BLOCKS / blocks.max(1);
     // SAFETY: rows of the tile; there is room for their blocks.
     unsafe {
         Sums::begin(&raw mut (*s).sum, blocks);
@@ -61,12 +61,12 @@ pub unsafe fn q8_packed_plain<P: Packed>(d: &Dots) {
                 prepare::<P>(d, s, m, row);
             }
             if rows == 1 {
-                let rest = walk::<P>(d, s, m, 0, PLACES / 2);
+                let rest = walk::<P>(d, s, m, 0, STREAMS / 2);
                 walk::<P>(d, s, m, rest, 1);
                 continue;
             }
             for n in (0..d.cols).step_by(2 * ROWS) {
-                several::<P>(d, s, (m, rows), n);
+                small_m::<P>(d, s, (m, rows), n);
             }
         }
     }
@@ -75,10 +75,10 @@ pub unsafe fn q8_packed_plain<P: Packed>(d: &Dots) {
 /// Prepares activation row `m + row`.
 ///
 /// # Safety
-/// As [`q8_packed_plain`]; there is room for it.
+/// As [`q8_packed_no_vnni`]; there is room for it.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn prepare<P: Packed>(d: &Dots, s: *mut Scratch, m: usize, row: usize) {
+unsafe fn prepare<P: Packed>(d: &Gemm, s: *mut Scratch, m: usize, row: usize) {
     let blocks = d.k / 32;
     // SAFETY: blocks of the row.
     unsafe {
@@ -103,30 +103,30 @@ unsafe fn prepare<P: Packed>(d: &Dots, s: *mut Scratch, m: usize, row: usize) {
     }
 }
 
-/// One activation row and weight rows from `n` on, as many as `places` pairs of places share evenly; the last walk, of one, takes
+/// One activation row and weight rows from `n` on, as many as `streams` pairs of streams share evenly; the last walk, of one, takes
 /// all. Returns the first that is left.
 ///
 /// # Safety
-/// As [`q8_packed_plain`]; the row is prepared.
+/// As [`q8_packed_no_vnni`]; the row is prepared.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn walk<P: Packed>(d: &Dots, s: *mut Scratch, m: usize, n: usize, places: usize) -> usize {
+unsafe fn walk<P: Packed>(d: &Gemm, s: *mut Scratch, m: usize, n: usize, streams: usize) -> usize {
     let left = d.cols - n;
-    let apart = if places == 1 { left.div_ceil(2 * ROWS) * ROWS } else { left / (2 * places * ROWS) * ROWS };
+    let apart = if streams == 1 { left.div_ceil(2 * ROWS) * ROWS } else { left / (2 * streams * ROWS) * ROWS };
     for n in (n..n + apart).step_by(ROWS) {
         // SAFETY: groups of the tile.
-        unsafe { products::<P, 1>(d, s, (m, 0), (n, apart, places), true) }
+        unsafe { products::<P, 1>(d, s, (m, 0), (n, apart, streams), true) }
     }
-    n + 2 * places * apart
+    n + 2 * streams * apart
 }
 
 /// The prepared activation rows from `m` on and 32 weight rows, which stay in the cache meanwhile.
 ///
 /// # Safety
-/// As [`q8_packed_plain`].
+/// As [`q8_packed_no_vnni`].
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn several<P: Packed>(d: &Dots, s: *mut Scratch, (m, rows): (usize, usize), n: usize) {
+unsafe fn small_m<P: Packed>(d: &Gemm, s: *mut Scratch, (m, rows): (usize, usize), n: usize) {
     let mut row = 0;
     while row < rows {
         // SAFETY: rows of the tile.
@@ -136,13 +136,13 @@ unsafe fn several<P: Packed>(d: &Dots, s: *mut Scratch, (m, rows): (usize, usize
                     products::<P, 1>(d, s, (m, row), (n, ROWS, 1), row == 0);
                     1
                 }
-                2..MOST => {
+                2..MAX_ROWS => {
                     products::<P, 2>(d, s, (m, row), (n, ROWS, 1), row == 0);
                     2
                 }
                 _ => {
-                    products::<P, MOST>(d, s, (m, row), (n, ROWS, 1), row == 0);
-                    MOST
+                    products::<P, MAX_ROWS>(d, s, (m, row), (n, ROWS, 1), row == 0);
+                    MAX_ROWS
                 }
             }
         }
@@ -150,20 +150,20 @@ unsafe fn several<P: Packed>(d: &Dots, s: *mut Scratch, (m, rows): (usize, usize
 }
 
 /// The products of `R` activation rows, `m + row` the first, with some pairs of groups of 16 weight rows: the first at row `n`, each
-/// `apart` from the last. A group that is not there has the one before it in its place.
+/// `apart` from the last. A group that is not there has the one before it in its stream.
 ///
 /// # Safety
-/// As [`q8_packed_plain`]: the rows are prepared.
+/// As [`q8_packed_no_vnni`]: the rows are prepared.
 #[inline(never)]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
 unsafe fn products<P: Packed, const R: usize>(
-    d: &Dots,
+    d: &Gemm,
     s: *mut Scratch,
     (m, row): (usize, usize),
     (n, apart, pairs): (usize, usize, usize),
-    asks: bool,
+    prefetches: bool,
 ) {
-    debug_assert!(R * pairs <= MOST);
+    debug_assert!(R * pairs <= MAX_ROWS);
     let blocks = d.k / 32;
     let bytes = ROWS * P::BYTES / P::BLOCKS;
     // SAFETY: blocks of the rows; results of the tile.
@@ -181,7 +181,7 @@ unsafe fn products<P: Packed, const R: usize>(
                 let heads = [P::head(p[0]), P::head(p[1])];
                 each_block!(P, |ODD, pair| {
                     let i = 2 * pair + ODD;
-                    for p in p.iter().filter(|_| asks) {
+                    for p in p.iter().filter(|_| prefetches) {
                         for line in (0..bytes).step_by(64) {
                             prefetch(p.wrapping_add(i * bytes + AHEAD + line));
                         }
@@ -189,7 +189,7 @@ unsafe fn products<P: Packed, const R: usize>(
                     let b = first + i;
                     let (q, stride) =
                         if P::BITS == 8 { (words.add(64 * b), 64 * blocks) } else { (q.add(32 * b), d.x_stride) };
-                    let x = Blocks { q, stride, factors: factors.add(b), apart: blocks };
+                    let x = ActBlocks { q, stride, factors: factors.add(b), apart: blocks };
                     add::<P, R, ODD>((Sums::at(sum, b % CHAINS, R * g), b < CHAINS), (p, &heads, pair), x);
                 });
             }
@@ -215,7 +215,7 @@ unsafe fn products<P: Packed, const R: usize>(
 unsafe fn add<P: Packed, const R: usize, const ODD: usize>(
     (sums, begins): (*mut [f32; 2 * ROWS], bool),
     (p, heads, pair): ([*const u8; 2], &[P::Head; 2], usize),
-    x: Blocks,
+    x: ActBlocks,
 ) {
     macro_rules! part {
         ($part:literal) => {{
@@ -257,7 +257,7 @@ unsafe fn add<P: Packed, const R: usize, const ODD: usize>(
 unsafe fn integers<P: Packed, const R: usize, const ODD: usize, const PART: usize>(
     p: [*const u8; 2],
     pair: usize,
-    x: Blocks,
+    x: ActBlocks,
 ) -> [[__m512i; 2]; R] {
     // SAFETY: the same contract.
     unsafe {

@@ -2,9 +2,9 @@
 //! the portable kernel to the bit, and against itself in other tile shapes to the bit.
 
 use akunu_dtype::{DType, FORMATS, Planes, PlanesMut, Unpacked, q8};
-use akunu_gemm::dots::Dots;
+use akunu_gemm::gemm::Gemm;
 use akunu_gemm::packed::{Fields, ROWS};
-use akunu_gemm::table::{Act, DOTS, DotsRow, find};
+use akunu_gemm::table::{Act, GemmRow, KERNELS, find};
 use akunu_simd::level::Level;
 use std::cell::{Cell, OnceCell};
 
@@ -119,7 +119,7 @@ fn kernels_of_every_level_give_the_same_bits() {
 
 #[test]
 fn packed_kernels_are_for_formats_that_can_be_packed() {
-    for row in DOTS.iter().filter(|row| row.packed) {
+    for row in KERNELS.iter().filter(|row| row.packed) {
         assert!(row.dtype.is_none_or(|dtype| Fields::of(dtype).is_some()), "{}", row.name);
     }
 }
@@ -134,10 +134,10 @@ fn find_prefers_the_level_and_then_the_format() {
         }
     }
     // Not every machine with AVX-512 has AVX-VNNI.
-    for row in DOTS.iter().filter(|row| row.level == Level::AvxVnni) {
+    for row in KERNELS.iter().filter(|row| row.level == Level::AvxVnni) {
         let instead =
-            |r: &DotsRow| r.level == Level::Avx512 && (r.dtype, r.act, r.packed) == (row.dtype, row.act, row.packed);
-        assert!(DOTS.iter().any(instead), "{}", row.name);
+            |r: &GemmRow| r.level == Level::Avx512 && (r.dtype, r.act, r.packed) == (row.dtype, row.act, row.packed);
+        assert!(KERNELS.iter().any(instead), "{}", row.name);
     }
     let row = find(DType::Q4_0, Act::Q8, Level::Generic).unwrap();
     assert_eq!((row.dtype, row.level), (Some(DType::Q4_0), Level::Generic));
@@ -160,11 +160,11 @@ enum Fill {
 const FILLS: [Fill; 6] = [Fill::Random, Fill::Random, Fill::Extreme, Fill::Bytes, Fill::Bytes, Fill::Extreme];
 
 /// Runs `check` on every row, format and shape, and reports all that fail.
-fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
+fn each_row(check: impl Fn(&GemmRow, DType, &Problem) -> Result<(), String>) {
     let mut failures = Vec::new();
     let mut checked = std::collections::HashSet::new();
     for (f, act) in FORMATS.iter().flat_map(|f| [(f, Act::F32), (f, Act::Q8)]) {
-        let rows = || DOTS.iter().filter(|r| r.level.checked().is_ok() && r.act == act && serves(r, f.dtype));
+        let rows = || KERNELS.iter().filter(|r| r.level.checked().is_ok() && r.act == act && serves(r, f.dtype));
         if rows().next().is_none() {
             continue;
         }
@@ -188,11 +188,11 @@ fn each_row(check: impl Fn(&DotsRow, DType, &Problem) -> Result<(), String>) {
         }
     }
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
-    let missed: Vec<_> = DOTS.iter().filter(|r| r.level.checked().is_ok() && !checked.contains(r.name)).collect();
+    let missed: Vec<_> = KERNELS.iter().filter(|r| r.level.checked().is_ok() && !checked.contains(r.name)).collect();
     assert!(missed.is_empty(), "{:?} have no problem", missed.iter().map(|row| row.name).collect::<Vec<_>>());
 }
 
-fn serves(row: &DotsRow, dtype: DType) -> bool {
+fn serves(row: &GemmRow, dtype: DType) -> bool {
     let fits = match row.act {
         Act::F32 => ![DType::F64, DType::I64, DType::I32, DType::U32].contains(&dtype),
         Act::Q8 => dtype.is_quantized(),
@@ -282,14 +282,14 @@ impl Problem {
     }
 
     /// The products of some rows and columns; an error if the kernel wrote anything else.
-    fn run(&self, row: &DotsRow, m: std::ops::Range<usize>, n: std::ops::Range<usize>) -> Result<Vec<f32>, String> {
+    fn run(&self, row: &GemmRow, m: std::ops::Range<usize>, n: std::ops::Range<usize>) -> Result<Vec<f32>, String> {
         const POISON: u32 = 0x7fc0_dead;
         let (rows, cols) = (m.len(), n.len());
         let (out_stride, margin) = (cols + 3, 16);
         let mut out = vec![f32::from_bits(POISON); margin + rows * out_stride + margin];
         let [data, scales, biases] = &self.w;
         let data = self.packed.as_ref().filter(|_| row.packed).unwrap_or(data);
-        let d = Dots {
+        let d = Gemm {
             w: data.bytes()[n.start * self.strides[0]..].as_ptr(),
             w_scales: scales.bytes()[n.start * self.strides[1]..].as_ptr(),
             w_biases: biases.bytes()[n.start * self.strides[1]..].as_ptr(),

@@ -1,14 +1,15 @@
-//! Sixteen activation rows, or some more: the integer sums come from tiles, 16 activation rows times 16 weight rows at a time.
+//! Small-M GEMM on int8 tiles, of 16 activation rows or some more: the integer sums of 16 activation rows times 16 weight rows at
+//! a time.
 //!
 //! A step is up to eight products of tiles, whose sums go to memory. Between their instructions the weights of the next step
 //! are unpacked, for which the matrix unit does not wait. Then the sums are scaled and added, in registers and in the order of
-//! [`super::several`], so that the results are the same to the bit. Not beside the tiles: there a core begins half as many
+//! [`super::small_m`], so that the results are the same to the bit. Not beside the tiles: there a core begins half as many
 //! conversions and products, and with few rows unpacking is enough to do there. What waits in memory shares the first-level
 //! cache with the activation rows, and so is small.
 
 use super::super::{CHAINS, joined};
-use super::{EXTRAS, Extra, Packed, Scales, Side, ask, first_row, in_parts, match_block};
-use crate::dots::Dots;
+use super::{ActBlock, EXTRAS, Extra, Packed, Scales, first_row, in_chunks, match_block, prefetch_bytes};
+use crate::gemm::Gemm;
 use crate::packed::ROWS;
 use crate::simd::tiles::{ByteTiles, SIDE};
 use std::arch::x86_64::*;
@@ -19,7 +20,7 @@ const TILE: usize = 32;
 /// Products of a step, at most: a unit is the values that share a scale.
 const UNITS: usize = 8;
 
-/// Blocks that weights are asked for ahead of unpacking, or as many as lie together.
+/// Blocks that weights are prefetched ahead of unpacking, or as many as lie together.
 const AHEAD: usize = 12;
 
 /// What waits in memory.
@@ -39,17 +40,17 @@ const _: () = assert!(SIDE == ROWS && TILE.is_multiple_of(SIDE));
 /// # Safety
 /// As [`super::q8_packed`], of values that [`divides`] lets through; the machine has AMX.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn pieces<P: Packed>(d: &Dots) {
+pub unsafe fn small_m<P: Packed>(d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     // SAFETY: the same contract; room for all sums.
     unsafe {
         let tiles = ByteTiles::configure(values::<P>());
-        in_parts::<P>(d, TILE, |part| some::<P>(part, s, &tiles));
+        in_chunks::<P>(d, TILE, |part| some::<P>(part, s, &tiles));
     }
 }
 
-/// Whether so many values are pieces of four, six and eight blocks.
+/// Whether so many values are segments of four, six and eight blocks.
 pub fn divides(k: usize) -> bool {
     k.is_multiple_of(64) && k > 64
 }
@@ -62,18 +63,18 @@ const fn values<P: Packed>() -> usize {
 /// As many rows as there is room for.
 ///
 /// # Safety
-/// As [`pieces`]; the extras fit.
+/// As [`small_m`]; the extras fit.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
+unsafe fn some<P: Packed>(d: &Gemm, s: *mut Scratch, tiles: &ByteTiles) {
     // SAFETY: rows and columns of the tile.
     unsafe {
-        let x = Side::first::<P>(d, (&raw mut (*s).extra).cast());
-        let mut piece = Piece::new::<P>(d, 0, 0, 0);
-        let first = Ahead::new::<P>(d, s, piece);
+        let x = ActBlock::first::<P>(d, (&raw mut (*s).extra).cast());
+        let mut segment = Segment::new::<P>(d, 0, 0, 0);
+        let first = NextSegment::new::<P>(d, s, segment);
         (0..UNITS).for_each(|unit| first.unpack::<P>(unit));
-        while let Some(at) = piece {
-            piece = at.next::<P>(d);
-            let ahead = Ahead::new::<P>(d, s, piece);
+        while let Some(at) = segment {
+            segment = at.next::<P>(d);
+            let ahead = NextSegment::new::<P>(d, s, segment);
             match at.units {
                 6 if P::BLOCKS == 1 => steps::<P, 6>(d, s, tiles, x, at, ahead),
                 4 if P::BLOCKS == 1 => steps::<P, 4>(d, s, tiles, x, at, ahead),
@@ -85,7 +86,7 @@ unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
 
 /// The weights of a step: some units of 16 weight rows.
 #[derive(Clone, Copy)]
-struct Piece {
+struct Segment {
     /// Pieces before it.
     index: usize,
     /// The first weight row and the first block.
@@ -94,10 +95,10 @@ struct Piece {
     units: usize,
 }
 
-impl Piece {
-    /// The piece that begins there, if it exists. Of blocks that do not divide by eight, pieces of six come first.
+impl Segment {
+    /// The segment that begins there, if it exists. Of blocks that do not divide by eight, segments of six come first.
     #[inline(always)]
-    fn new<P: Packed>(d: &Dots, index: usize, n: usize, block: usize) -> Option<Self> {
+    fn new<P: Packed>(d: &Gemm, index: usize, n: usize, block: usize) -> Option<Self> {
         let left = d.k / 32 - block;
         let units = match left % UNITS {
             0 => UNITS,
@@ -114,9 +115,9 @@ impl Piece {
         self.block + self.units * values::<P>() / 32
     }
 
-    /// The piece after it.
+    /// The segment after it.
     #[inline(always)]
-    fn next<P: Packed>(self, d: &Dots) -> Option<Self> {
+    fn next<P: Packed>(self, d: &Gemm) -> Option<Self> {
         match self.end::<P>() == d.k / 32 {
             true => Self::new::<P>(d, self.index + 1, self.n + ROWS, 0),
             false => Self::new::<P>(d, self.index + 1, self.n, self.end::<P>()),
@@ -125,32 +126,32 @@ impl Piece {
 
     /// Where the blocks that it begins with lie together.
     #[inline(always)]
-    fn place<P: Packed>(self, d: &Dots) -> *const u8 {
+    fn place<P: Packed>(self, d: &Gemm) -> *const u8 {
         d.w.wrapping_add(self.n * d.w_stride + self.block / P::BLOCKS * ROWS * P::BYTES)
     }
 }
 
-/// A piece of weights times all activation rows.
+/// A segment of weights times all activation rows.
 ///
 /// # Safety
 /// As [`some`]: the weights are unpacked, and there are `U` units.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn steps<P: Packed, const U: usize>(
-    d: &Dots,
+    d: &Gemm,
     s: *mut Scratch,
     tiles: &ByteTiles,
-    x: Side,
-    piece: Piece,
-    ahead: Ahead,
+    x: ActBlock,
+    segment: Segment,
+    ahead: NextSegment,
 ) {
     // SAFETY: rows of the tile; places in the scratch.
     unsafe {
-        let factors = Factors::<U>::new::<P>(piece.place::<P>(d), piece.block % P::BLOCKS);
-        let right = (&raw const (*s).weights[piece.index % 2]).cast::<[__m512i; 8]>();
+        let factors = Factors::<U>::new::<P>(segment.place::<P>(d), segment.block % P::BLOCKS);
+        let right = (&raw const (*s).weights[segment.index % 2]).cast::<[__m512i; 8]>();
         for tile in 0..d.rows.div_ceil(SIDE) {
             let row = first_row(d, tile);
-            let x = x.further(d, row, piece.block);
+            let x = x.further(d, row, segment.block);
             let integers = (&raw mut (*s).integers).cast::<[[i32; ROWS]; SIDE]>();
             multiply::<P, U>(tiles, (x.q, d.x_stride), right, integers, |unit| {
                 if tile == 0 {
@@ -158,9 +159,9 @@ unsafe fn steps<P: Packed, const U: usize>(
                 }
             });
             let sums = &raw mut (*s).sums[tile * SIDE];
-            let out = d.out.wrapping_add(row * d.out_stride + piece.n);
-            let out = (piece.end::<P>() == d.k / 32).then_some(out);
-            factors.add::<P>(d, x, integers.cast(), (sums, piece.block), out);
+            let out = d.out.wrapping_add(row * d.out_stride + segment.n);
+            let out = (segment.end::<P>() == d.k / 32).then_some(out);
+            factors.add::<P>(d, x, integers.cast(), (sums, segment.block), out);
         }
         (U..UNITS).for_each(|unit| ahead.unpack::<P>(unit));
     }
@@ -203,33 +204,33 @@ unsafe fn multiply<P: Packed, const U: usize>(
 
 /// The weights of the next step, on the way to tiles.
 #[derive(Clone, Copy)]
-struct Ahead {
+struct NextSegment {
     units: usize,
     from: *const u8,
     /// Of those that lie together at `from`, the first block.
     block: usize,
-    /// Bytes to what is asked for.
+    /// Bytes to what is prefetched.
     far: usize,
     to: *mut [__m512i; 8],
 }
 
-impl Ahead {
+impl NextSegment {
     #[inline(always)]
-    fn new<P: Packed>(d: &Dots, s: *mut Scratch, piece: Option<Piece>) -> Self {
-        let Some(piece) = piece else {
+    fn new<P: Packed>(d: &Gemm, s: *mut Scratch, segment: Option<Segment>) -> Self {
+        let Some(segment) = segment else {
             return Self { units: 0, from: d.w, block: 0, far: 0, to: std::ptr::null_mut() };
         };
-        let from = piece.place::<P>(d);
-        // Weights follow one another: those of the next blocks are asked for, or what is multiplied after all of them.
-        let last = piece.n + ROWS >= d.cols && piece.end::<P>() == d.k / 32 && !d.next.is_null();
+        let from = segment.place::<P>(d);
+        // Weights follow one another: those of the next blocks are prefetched, or what is multiplied after all of them.
+        let last = segment.n + ROWS >= d.cols && segment.end::<P>() == d.k / 32 && !d.next.is_null();
         let far = if last {
             d.next.addr().wrapping_sub(from.addr())
         } else {
             AHEAD.next_multiple_of(P::BLOCKS) * ROWS * P::BYTES / P::BLOCKS
         };
         // SAFETY: a place in the scratch.
-        let to = unsafe { (&raw mut (*s).weights[piece.index % 2]).cast() };
-        Self { units: piece.units, from, block: piece.block % P::BLOCKS, far, to }
+        let to = unsafe { (&raw mut (*s).weights[segment.index % 2]).cast() };
+        Self { units: segment.units, from, block: segment.block % P::BLOCKS, far, to }
     }
 
     /// Unpacks the block that begins with a unit, if there is one: a unit of eight quads, or two of four.
@@ -245,7 +246,7 @@ impl Ahead {
         let bytes = ROWS * P::BYTES / P::BLOCKS;
         // SAFETY: blocks of the weights; right tiles of the step.
         unsafe {
-            ask(self.from.wrapping_add((self.block + block) * bytes), bytes, self.far);
+            prefetch_bytes(self.from.wrapping_add((self.block + block) * bytes), bytes, self.far);
             macro_rules! quads {
                 ($odd:ident, $pair:ident, $p:expr, $($i:literal)*) => {
                     [$(_mm512_sub_epi8(P::quad::<$odd, $i>($p, $pair), _mm512_set1_epi8(P::BIAS as i8))),*]
@@ -304,8 +305,8 @@ impl<const U: usize> Factors<U> {
     #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
     unsafe fn add<P: Packed>(
         &self,
-        d: &Dots,
-        x: Side,
+        d: &Gemm,
+        x: ActBlock,
         integers: *const [i32; ROWS],
         (sums, first): (*mut [__m512; CHAINS], usize),
         out: Option<*mut f32>,

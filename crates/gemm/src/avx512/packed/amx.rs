@@ -1,12 +1,12 @@
-//! Many activation rows: the integer sums come from tiles, 16 activation rows times 32 weight rows at a time.
+//! GEMM on int8 tiles: the integer sums of 16 activation rows times 32 weight rows at a time.
 //!
 //! The tiles' sums go through memory. While the matrix unit makes some, those before are scaled and added to what waits, in the
-//! order of [`super::several`]: the results are the same to the bit.
+//! order of [`super::small_m`]: the results are the same to the bit.
 
 use super::super::CHAINS;
 use super::sums::Sums;
-use super::{Block, EXTRAS, Extra, Packed, Pair, Side, first_row, in_parts, match_block};
-use crate::dots::Dots;
+use super::{ActBlock, EXTRAS, Extra, Packed, Pair, WeightBlock, first_row, in_chunks, match_block};
+use crate::gemm::Gemm;
 use crate::packed::ROWS;
 use crate::simd::tiles::{ByteSums, ByteTiles, SIDE};
 use std::arch::x86_64::*;
@@ -34,26 +34,26 @@ const _: () = assert!(SIDE == ROWS && TILE.is_multiple_of(SIDE));
 /// # Safety
 /// As [`super::q8_packed`]; the machine has AMX.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn many<P: Packed>(d: &Dots) {
+pub unsafe fn gemm<P: Packed>(d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     // SAFETY: the same contract; room for all sums.
     unsafe {
         let tiles = ByteTiles::configure(32);
         Sums::begin(&raw mut (*s).sum, d.k / 32);
-        in_parts::<P>(d, TILE, |part| some::<P>(part, s, &tiles));
+        in_chunks::<P>(d, TILE, |part| some::<P>(part, s, &tiles));
     }
 }
 
 /// As many rows as there is room for.
 ///
 /// # Safety
-/// As [`many`]; the extras fit.
+/// As [`gemm`]; the extras fit.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
+unsafe fn some<P: Packed>(d: &Gemm, s: *mut Scratch, tiles: &ByteTiles) {
     // SAFETY: rows and columns of the tile.
     unsafe {
-        let x = Side::first::<P>(d, (&raw mut (*s).extra).cast());
+        let x = ActBlock::first::<P>(d, (&raw mut (*s).extra).cast());
         for n in (0..d.cols).step_by(2 * ROWS) {
             columns::<P>(d, s, tiles, x, n);
             for slot in 0..d.rows.next_multiple_of(SIDE) {
@@ -63,13 +63,13 @@ unsafe fn some<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles) {
     }
 }
 
-/// The sums of weight rows from `n`, as in [`super::several`].
+/// The sums of weight rows from `n`, as in [`super::small_m`].
 ///
 /// # Safety
 /// As [`some`].
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Side, n: usize) {
+unsafe fn columns<P: Packed>(d: &Gemm, s: *mut Scratch, tiles: &ByteTiles, x: ActBlock, n: usize) {
     let mut last: Option<Integers> = None;
     let mut turn = 0;
     // SAFETY: blocks of the rows; sums of the scratch.
@@ -78,7 +78,7 @@ unsafe fn columns<P: Packed>(d: &Dots, s: *mut Scratch, tiles: &ByteTiles, x: Si
         for first in (0..d.k / 32).step_by(P::BLOCKS) {
             let heads = at.heads::<P>();
             for b in first..first + P::BLOCKS {
-                at.ask::<P>(b - first);
+                at.prefetch::<P>(b - first);
                 let w = match_block!(P, (b - first), |ODD, pair| [
                     P::block::<ODD>(at.p[0], &heads[0], pair),
                     P::block::<ODD>(at.p[1], &heads[1], pair)
@@ -117,7 +117,7 @@ struct Integers {
     scale: [__m512; 2],
     offset: [__m512; 2],
     /// Of the next activation row.
-    x: Side,
+    x: ActBlock,
     from: *const i32,
     to: *mut f32,
     begins: bool,
@@ -125,7 +125,7 @@ struct Integers {
 
 impl Integers {
     #[inline(always)]
-    fn new(w: &[Block; 2], x: Side, from: *const i32, to: *mut f32, begins: bool) -> Self {
+    fn new(w: &[WeightBlock; 2], x: ActBlock, from: *const i32, to: *mut f32, begins: bool) -> Self {
         let [w0, w1] = [w[0].scales, w[1].scales];
         Self { scale: [w0.scale[0], w1.scale[0]], offset: [w0.offset[0], w1.offset[0]], x, from, to, begins }
     }
@@ -136,7 +136,7 @@ impl Integers {
     /// The rows are there, their integers and sums.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn add<P: Packed>(&mut self, d: &Dots) {
+    unsafe fn add<P: Packed>(&mut self, d: &Gemm) {
         for _ in 0..SIDE / ByteSums::PARTS {
             // SAFETY: the caller's promise.
             unsafe {
