@@ -1,6 +1,6 @@
 //! Attention against plain softmax in f64: shuffled blocks, several sequences, windows, caps, GQA.
 
-use crate::heads::kv_params;
+use super::heads::kv_params;
 use crate::rig::*;
 use akunu_cpu::Level;
 use akunu_dtype::{DType, Planes, PlanesMut};

@@ -288,7 +288,7 @@ fn means_are_over_the_text_of_the_output_row() {
     let mut noise = Noise::new(8);
     for mut cpu in backends() {
         for (lengths, width) in [(&[1][..], 5), (&[3, 1, 70, 2], 96), (&[9, 200], 777)] {
-            let rows = crate::attention::texts(lengths);
+            let rows = super::attention::texts(lengths);
             let mut rig = Rig::new(rows.len(), lengths.len());
             rig.layout.sequences = lengths.len();
             let x = rig.f32(width);

@@ -1,6 +1,6 @@
 //! Matrix products: every format that can be written, both activation forms, every epilogue.
 
-use crate::elementwise::{ACTIVATIONS, activation};
+use super::elementwise::{ACTIVATIONS, activation};
 use crate::rig::*;
 use akunu_cpu::{Cpu, Level};
 use akunu_dtype::{DType, FORMATS};

@@ -1,6 +1,6 @@
 //! Frames unfolded for convolutions, keys written without queries, and where a head looks.
 
-use crate::heads::kv_params;
+use super::heads::kv_params;
 use crate::rig::*;
 use akunu_dtype::{DType, Planes};
 use akunu_plan::KvPool;
