@@ -9,7 +9,7 @@ use crate::simd::prefetch_far;
 use crate::simd::tiles::{SIDE, STEP, TILE_BYTES, transpose};
 use std::arch::x86_64::*;
 
-/// Values of a weight row in flight: those of a whole group take half of the L2.
+/// Values of a weight row in flight: those of a whole group take half of L2.
 pub const SPAN: usize = 4096;
 /// Weight rows that are unpacked together: two tiles.
 pub const PANEL_ROWS: usize = 2 * SIDE;
@@ -162,7 +162,7 @@ unsafe fn by_rows(form: &Form<'_>, s: &Bf16Panel<'_>) {
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni,avx512bf16")]
 unsafe fn step(form: &Form<'_>, s: &Bf16Panel<'_>, step: &Step, n: usize, at: usize, blocks: usize) {
-    /// What is read back in stored.
+    /// What is read back 16 bytes at a time.
     #[repr(C, align(64))]
     struct Stored {
         scale: [[f32; 16]; 2],

@@ -20,7 +20,7 @@ const PANEL: usize = 512;
 const COLS: usize = 16;
 /// Activation rows of a tile.
 const TILE: usize = 128;
-/// Activation rows that stay in the L1 while a panel passes by.
+/// Activation rows that stay in L1 while a panel passes by.
 const NEAR: usize = 6;
 /// Weight rows from one that is converted to one that is asked of memory.
 const ROWS_AHEAD: usize = 4;

@@ -1,7 +1,7 @@
 //! GEMM: weights are unpacked once, to bytes that 16 weight rows interleave by four values, and
 //! multiplied from there with all of them.
 //!
-//! A panel is some 512 values of up to 32 weight rows: it stays in the L1. Lanes are weight rows, a broadcast
+//! A panel is some 512 values of up to 32 weight rows: it stays in L1. Lanes are weight rows, a broadcast
 //! of four activation bytes multiplies them all, and eight `vpdpbusd` make a block's integer sum for 16 weight rows with no
 //! adding across lanes. Sums begin at what takes the weights' bias off. Each chain of a row has its own running sum, kept
 //! in memory between panels. While one panel is multiplied, the next one is prefetched.

@@ -3,7 +3,7 @@
 //! Transposing four rows' integers puts four values of a (block, row) into lane `4 * block + row`;
 //! activations spread the same way, each four values to the lanes of all rows, then need no adding
 //! across lanes. They are spread once for all weight rows, a panel at a time: as many values as
-//! stay in the L1 for that many activation rows.
+//! stay in L1 for that many activation rows.
 
 use super::gemv::{acts, chains, prefetch};
 use super::{BLOCKS, Form, PAIR, SMALL_M, STEP, Step, low_bits, transposed};

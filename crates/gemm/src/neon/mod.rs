@@ -69,7 +69,7 @@ pub trait Weights {
     /// The caller has the NEON level; `blocks` whole blocks from value `k` lie within the rows.
     unsafe fn head(&self, rows: &RowPtrs, k: usize, blocks: usize) -> Self::Head;
 
-    /// WeightBlock `i` of the unit at `k`.
+    /// Block `i` of the unit at `k`.
     ///
     /// # Safety
     /// The caller has the NEON level; the block lies within the rows; `head` is that of the rows at
@@ -228,7 +228,7 @@ type Integers = (int8x16_t, int8x16_t);
 /// Sums of products, a lane per weight row: of the block if it is wide, else of its halves.
 type Products = [int32x4_t; 2];
 
-/// WeightBlock `b` of an activation row.
+/// Block `b` of an activation row.
 #[inline]
 #[target_feature(enable = "neon")]
 unsafe fn integers(x: Row, b: usize) -> Integers {

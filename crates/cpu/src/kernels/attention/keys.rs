@@ -5,7 +5,7 @@ use akunu_plan::steps::KV_BLOCK;
 use std::ops::Range;
 
 /// Places that are scored before they are weighed, in whole blocks and counted from a text's first: one maximum and one sum
-/// for most texts, and scores that stay in the L1.
+/// for most texts, and scores that stay in L1.
 pub const SPAN: usize = SPAN_BLOCKS * KV_BLOCK;
 pub const SPAN_BLOCKS: usize = 4;
 

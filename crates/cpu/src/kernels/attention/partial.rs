@@ -35,7 +35,7 @@ impl Partial {
     /// It lies inside the scratch; query `index` is the tile's.
     pub unsafe fn keep(self, tile: &Tile, index: usize) {
         let (max, sum, values) = tile.partial(index);
-        // SAFETY: a query's values are `stride` long, in both positions.
+        // SAFETY: a query's values are `stride` long, in both.
         unsafe {
             *self.state = max;
             *self.state.add(1) = sum;
@@ -44,7 +44,7 @@ impl Partial {
     }
 }
 
-/// The result of a query, the `unit`-th of a round, over the positions of all workers: zeros where it saw nothing.
+/// The result of a query, the `unit`-th of a round, over the positions of all shares: zeros where it saw nothing.
 ///
 /// All were kept, and nobody writes to them; the worker's scratch has room for `d` values, padded.
 pub(super) struct Merge<'a, 'b> {

@@ -72,7 +72,7 @@ pub struct Queries<'a> {
 impl Queries<'_> {
     /// Scores to weights `2^score`, 0 where a query does not see; the matrix unit has other work meanwhile.
     ///
-    /// Every share goes its own way: a query's numbers do not depend on its neighbours. `ALL`: all of them see all positions.
+    /// Every lane goes its own way: a query's numbers do not depend on its neighbours. `ALL`: all of them see all positions.
     ///
     /// # Safety
     /// As [`Meanwhile::run`]; what that uses is nothing of these.

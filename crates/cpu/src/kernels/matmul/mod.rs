@@ -21,7 +21,7 @@ use akunu_plan::record::{Record, X_IS_Q8, X_LAYOUT};
 pub struct Inner {
     /// The weight format, or `None` for every format that goes with `act`.
     pub dtype: Option<DType>,
-    /// The form of the activations: bits of `X_LAYOUT`.
+    /// The layout of the activations: bits of `X_LAYOUT`.
     pub form: u32,
     /// How the weights lie in memory.
     pub weight_layout: u32,

@@ -39,7 +39,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Sha
         if row + 1 < rows {
             prefetch_row(context.row(record, norm::X, row + 1).cast(), dim);
         }
-        // SAFETY: the caller's promise; `row` is a row and `columns` lies inside it.
+        // SAFETY: the caller's promise; `row` is a row and `columns` lie inside it.
         unsafe { normalize(s, record, context, share.index, row, columns) }
     }
 }
@@ -47,7 +47,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Sha
 /// Writes `columns` of one row.
 ///
 /// # Safety
-/// As [`super::Kernel`]; `row` is a row, `columns` lies in `0..dim` and is cut at the grain.
+/// As [`super::Kernel`]; `row` is a row, `columns` lie in `0..dim` and are cut at the grain.
 #[inline(always)]
 unsafe fn normalize<S: Simd>(
     s: S,
@@ -99,7 +99,7 @@ unsafe fn normalize<S: Simd>(
     }
     if converts {
         let part = (dim, columns.start, columns.len());
-        // SAFETY: the columns was written above; it begins at a multiple of the grain.
+        // SAFETY: the columns were written above; they begin at a multiple of the grain.
         unsafe { write_part(s, record, context, (norm::Y, row), part, out.add(columns.start)) }
     }
 }

@@ -1,4 +1,4 @@
-//! Shares of work, and shards that workers leave to whoever comes first.
+//! Shares of work, and shards that are stolen.
 
 use akunu_cpu::share::{MAX_SHARDS, Share, Split, steal};
 use std::sync::atomic::AtomicU64;

@@ -40,7 +40,7 @@ struct Factors {
     extra: [i32; 2],
 }
 
-/// The sums of 16 weight rows by chain, of an activation row at a stream.
+/// The sums of 16 weight rows by chain, of an activation row in a stream.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct Sums([[f32; ROWS]; CHAINS]);

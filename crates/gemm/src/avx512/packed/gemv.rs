@@ -1,4 +1,4 @@
-//! One activation row: groups of 16 weight rows from several streams, a block of each in turn.
+//! GEMV: groups of 16 weight rows in several streams, a block of each in turn.
 
 use super::super::{CHAINS, joined};
 use super::{ActBlock, Extra, LONGEST, Packed, WeightBlock, extras, prefetch_bytes};

@@ -70,7 +70,7 @@ pub trait Packed {
     /// As [`Packed::head`], which is theirs.
     unsafe fn scales(p: *const u8, head: &Self::Head, b: usize) -> Scales;
 
-    /// WeightBlock `2 * pair + ODD` of those at `p`.
+    /// Block `2 * pair + ODD` of those at `p`.
     ///
     /// # Safety
     /// As [`Packed::scales`].

@@ -1,7 +1,7 @@
 //! Machines without VNNI: products of bytes are added in 16 bits for as long as they fit, which is a whole block for integers of
 //! four bits and eight values for those of up to six. Integers of eight bits become 16 first, and so do the activations.
 //!
-//! Otherwise as [`super::small_m`], and the same to the bit. One activation row reads at several streams, as in [`super::gemv`].
+//! Otherwise as [`super::small_m`], and the same to the bit. One activation row reads in several streams, as in [`super::gemv`].
 
 use super::super::{CHAINS, joined};
 use super::small_m::Factors;
@@ -150,7 +150,7 @@ unsafe fn small_m<P: Packed>(d: &Gemm, s: *mut Scratch, (m, rows): (usize, usize
 }
 
 /// The products of `R` activation rows, `m + row` the first, with some pairs of groups of 16 weight rows: the first at row `n`, each
-/// `apart` from the last. A group that is not there has the one before it in its stream.
+/// `apart` from the last. A group that is not there has the one before it in its place.
 ///
 /// # Safety
 /// As [`q8_packed_no_vnni`]: the rows are prepared.

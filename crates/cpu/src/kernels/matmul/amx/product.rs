@@ -18,7 +18,7 @@ use akunu_plan::record::{Record, Y_IS_BF16, Y_LAYOUT};
 /// Columns in flight, of all weight operands together: whole heads.
 const GROUP: usize = HEADS;
 /// Of long weight rows more columns are in flight, where there are enough, and less of each: activation rows come from further
-/// than the L2 then, and come half as often.
+/// than L2 then, and come half as often.
 const WIDE: usize = 2 * GROUP;
 const WIDE_SPAN: usize = 512;
 /// Weight rows with more values are long.
@@ -29,7 +29,7 @@ const ROWS: usize = 512;
 const SUMS: usize = WIDE + SIDE;
 /// Rows from one that is finished to one that is asked of memory.
 const AHEAD: usize = 4;
-/// Steps of 32 activation rows that stay in the L1 while every column of the group passes by, where there are
+/// Steps of 32 activation rows that stay in L1 while every column of the group passes by, where there are
 /// more of them than it holds.
 const NEAR_STEPS: usize = WIDE_SPAN / STEP;
 /// Shares each worker takes of a record, where it has columns enough.
