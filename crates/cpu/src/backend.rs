@@ -96,7 +96,7 @@ impl Cpu {
         }
         memory.set_row_groups(RowGroups::WHOLE);
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
         let phases = &ready.proof.phases[..];
         self.pool.run_phases(steps * phases.len(), &|phase, share| {
             if context.ended() {
@@ -119,7 +119,7 @@ impl Cpu {
         let row_groups =
             RowGroups { count: self.threads(), rows: header.rows as usize, arena: ready.bound.arena_bytes };
         memory.set_row_groups(row_groups);
-        let whole = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
+        let whole = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
         let mut headers = [header; row_groups::MAX_GROUPS];
         let contexts: [Option<Context<'_>>; row_groups::MAX_GROUPS] = std::array::from_fn(|index| {
             // SAFETY: `may_group_rows` has seen that rows have outputs and texts of their own, and that the arena has room; there is
@@ -148,7 +148,7 @@ impl Cpu {
         let records = ready.bound.records.len();
         let record = ready.bound.records.get(index).ok_or(SubmitError::NoRecord { index, records })?;
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
         self.pool.run(&|share, _| {
             // SAFETY: as in `replay`; a record alone has nothing to wait for.
             unsafe { (kernels[record.kernel as usize].run)(record, &context, share) }
@@ -180,7 +180,7 @@ impl Cpu {
         check_steps(ready, memory, 1)?;
         memory.set_row_groups(RowGroups::WHOLE);
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
         let records = &ready.bound.records[..];
         let times: Vec<AtomicU64> = records.iter().map(|_| AtomicU64::new(0)).collect();
         self.pool.run(&|share, barrier| {

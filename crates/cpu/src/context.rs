@@ -4,7 +4,6 @@ use crate::kernels::KernelRow;
 use crate::memory::Memory;
 use crate::pages::ALIGN;
 use crate::pool::Barrier;
-use crate::ready::Ready;
 use crate::row_groups::{self, RowGroups};
 use crate::share::{self, Share, Split};
 use akunu_plan::backend::KvPool;
@@ -41,7 +40,7 @@ impl RecordState {
 
 /// Everything a kernel may touch, for one submission.
 ///
-/// Made only by the backend, for records that were checked against the memory (`Ready`) and step
+/// Made only by the backend, for records that were checked against the memory (`ready.rs`) and step
 /// variables that were checked against their layout: so that operands and rows lie inside.
 pub struct Context<'a> {
     bases: [*mut u8; Region::COUNT],
@@ -80,10 +79,10 @@ impl<'a> Context<'a> {
         memory: &'a mut Memory,
         kernels: &'static [KernelRow],
         scratch: *mut u8,
-        ready: &'a Ready,
+        (records, states): (&'a [Record], &'a [RecordState]),
         barrier: Arc<Barrier>,
     ) -> Self {
-        ready.states.iter().flat_map(|state| &state.steals).for_each(|steals| steals.store(0, Ordering::Relaxed));
+        states.iter().flat_map(|state| &state.steals).for_each(|steals| steals.store(0, Ordering::Relaxed));
         let header = memory.step_vars().header();
         let layout = memory.step_layout();
         let steps = memory.steps().as_mut_ptr().cast::<u8>();
@@ -104,8 +103,8 @@ impl<'a> Context<'a> {
             row_group: None,
             scratch,
             barrier,
-            records: &ready.bound.records,
-            states: &ready.states,
+            records,
+            states,
             kv: memory.kv_pools(),
             bases: memory.regions().bases,
         }

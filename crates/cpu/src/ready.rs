@@ -25,6 +25,11 @@ impl Ready {
     pub fn bound(&self) -> &Bound {
         &self.bound
     }
+
+    /// The records, and what the backend keeps for each.
+    pub(crate) fn records(&self) -> (&[Record], &[RecordState]) {
+        (&self.bound.records, &self.states)
+    }
 }
 
 /// Checks `bound` for up to `rows` rows and `outputs` output rows in `memory`.
