@@ -27,7 +27,7 @@ const fn row(of: Of, path: &'static str, what: &'static str, reason: &'static st
 #[rustfmt::skip]
 static ALLOWED: &[Allow] = &[
     row(Of::NumberFormat, "crates/formats/src/mlx.rs", "DType::U32", "packed words are told from weights by the container's own type, not by a number format"),
-    row(Of::NumberFormat, "crates/gemm/src/dots.rs", "DType::F16", "once per tile: which of two 2-byte types the side planes of an affine weight have"),
+    row(Of::NumberFormat, "crates/gemm/src/gemm.rs", "DType::F16", "once per tile: which of two 2-byte types the side planes of an affine weight have"),
     row(Of::Architecture, "crates/convert/src/tokenizer.rs", "", "GGUF names tokenizers after models: these are a tokenizer's names"),
     row(Of::Architecture, "crates/formats/src/ggml.rs", "", "the container holds one architecture and does not name it"),
     row(Of::Architecture, "crates/hub/src/catalog.rs", "", "packages are named after models"),

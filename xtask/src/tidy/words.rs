@@ -15,6 +15,8 @@ static RETIRED: &[(&str, &str)] = &[
     (concat!("util", "s"), "what it is"),
     (concat!("help", "ers"), "what they are"),
     (concat!("man", "ager"), "what it does"),
+    (concat!("un", "taken"), "steal"),
+    (concat!("dots", "fn"), "GemmFn"),
 ];
 
 /// Measurements stay as they were written.
