@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use xtask::bench::{EmbedPeers, Peers, SpeechPeers, decoding, embed, peers, speech, start};
+use xtask::bench::{EmbedPeers, Peers, Revision, SpeechPeers, decoding, embed, peers, revision, speech, start};
 use xtask::{models, quality, real, schemas, tidy};
 
 /// Every chore, with its flags.
@@ -39,8 +39,19 @@ fn tree() -> Command {
                     .arg(number("depth", "0", "Tokens in the KV cache before"))
                     .arg(option("level", "LEVEL", "The level that our kernels stay at"))
                     .arg(Arg::new("extra").value_name("ARGUMENTS OF llama-bench").num_args(0..).last(true)),
+                command("revision", "Measure against an earlier build of ours")
+                    .arg(path("before", "The earlier binary").required(true))
+                    .args(ours())
+                    .arg(number("threads", "2", "Threads of both"))
+                    .arg(
+                        option("models", "A,synth:SHAPE:TYPE", "Which models [default: those that are fetched]")
+                            .value_delimiter(','),
+                    )
+                    .arg(option("levels", "A,B", "Kernel levels [default: the machine's best]").value_delimiter(','))
+                    .arg(number("prompt", "512", "Tokens of the prompt"))
+                    .arg(number("gen", "128", "Tokens to decode")),
                 command("start", "Measure the time to the first token, of whole processes").args(peer_flags()),
-                command("decoding", "Measure guesses, grammars and draws against plain decoding")
+                command("decoding", "Measure speculative decoding, grammars and draws against plain decoding")
                     .arg(Arg::new("rounds").value_name("ROUNDS").required(true).value_parser(value_parser!(usize)))
                     .arg(names("NAME", "Which models [default: all]")),
                 command("embed", "Measure embeddings against llama.cpp and onnxruntime")
@@ -125,6 +136,11 @@ fn bench(matches: &ArgMatches) -> anyhow::Result<bool> {
             let whisper_cli = file(matches, "whisper-cli").unwrap_or_default();
             speech(&SpeechPeers { whisper_cli, akunu, models: owned(matches, "models"), rounds, threads })
         }
+        "revision" => revision(&Revision {
+            before: file(matches, "before").unwrap_or_default(),
+            levels: owned(matches, "levels"),
+            ours: peers_of(matches),
+        }),
         "start" => start(&peers_of(matches)),
         _ => peers(&peers_of(matches)),
     }
@@ -132,7 +148,8 @@ fn bench(matches: &ArgMatches) -> anyhow::Result<bool> {
 
 /// The flags of `bench peers`; `bench start` has those that a first token depends on.
 fn peers_of(matches: &ArgMatches) -> Peers {
-    let llama_bench = matches.get_many::<PathBuf>("llama-bench").into_iter().flatten().cloned().collect();
+    let llama_bench =
+        matches.try_get_many::<PathBuf>("llama-bench").ok().flatten().into_iter().flatten().cloned().collect();
     let defaults = Peers::new(llama_bench);
     Peers {
         akunu: file(matches, "akunu"),

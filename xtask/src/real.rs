@@ -14,9 +14,9 @@ mod speech;
 use std::fs;
 use std::path::Path;
 
-use akunu::text::Encode;
 use akunu::{Activations, Engine, LoadOptions, argmax};
 use akunu_hub::Hub;
+use akunu_text::Encode;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 

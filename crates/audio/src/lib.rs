@@ -1,4 +1,4 @@
-//! Audio to what a speech model hears: 16 kHz mono samples, and frames of log-mel energies.
+//! Audio to what a speech model encodes: 16 kHz mono samples, and frames of log-mel energies.
 //!
 //! Everything streams. A [`Source`] decodes, mixes and resamples packet by packet; a [`Mel`] turns samples into
 //! frames as they come; [`Features`] hands out windows of frames that only move forward. What is kept is a few

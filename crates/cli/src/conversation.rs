@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use akunu::text::{ChatTemplate, Encode, Tokenizer};
 use akunu::{GenerateOptions, Sequence};
+use akunu_text::{ChatTemplate, Encode, Tokenizer};
 use anyhow::Result;
 use serde_json::{Value, json};
 
@@ -21,8 +21,7 @@ pub struct Prompter {
 
 impl Prompter {
     pub fn new(template: ChatTemplate, tokenizer: &Tokenizer) -> Self {
-        let text = |id: Option<u32>| id.and_then(|id| tokenizer.token_text(id)).unwrap_or("").to_owned();
-        Self { template, bos: text(tokenizer.bos()), eos: text(tokenizer.eos()) }
+        Self { template, bos: tokenizer.bos_text().to_owned(), eos: tokenizer.eos_text().to_owned() }
     }
 
     /// The prompt that asks for an answer to the messages.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
-use akunu::formats::{self, Fault};
+use akunu_formats::Fault;
 
 /// An error of the command line's own, with what to do about it.
 #[derive(Debug)]
@@ -86,8 +86,8 @@ fn advice(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         let next = match cause.downcast_ref::<akunu::Error>() {
             Some(akunu::Error::Format(e)) => format_advice(e),
-            Some(akunu::Error::Model(akunu::arch::Error::Format(e))) => format_advice(e),
-            Some(akunu::Error::Model(akunu::arch::Error::UnknownArchitecture { .. })) => {
+            Some(akunu::Error::Model(akunu_arch::Error::Format(e))) => format_advice(e),
+            Some(akunu::Error::Model(akunu_arch::Error::UnknownArchitecture { .. })) => {
                 Some("this version cannot run it")
             }
             Some(akunu::Error::Token { .. }) => Some("give ids of this model's vocabulary"),
@@ -95,11 +95,11 @@ fn advice(error: &anyhow::Error) -> Option<&'static str> {
             Some(akunu::Error::EmptyPrompt) => Some("give some text"),
             _ => None,
         };
-        next.or_else(|| cause.downcast_ref::<formats::Error>().and_then(format_advice))
+        next.or_else(|| cause.downcast_ref::<akunu_formats::Error>().and_then(format_advice))
     })
 }
 
-fn format_advice(error: &formats::Error) -> Option<&'static str> {
+fn format_advice(error: &akunu_formats::Error) -> Option<&'static str> {
     Some(match &error.fault {
         Fault::Open(e) if e.kind() == io::ErrorKind::NotFound => "check the path, or see `akunu models list`",
         Fault::Open(_) | Fault::Read(_) => "check the path and its permissions",

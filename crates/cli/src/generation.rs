@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use akunu::{Draft, Engine, Finish, GenerateOptions, Outputs, Part, Piece, Sequence};
+use akunu::{Draft, Engine, Finish, GenerateOptions, Outputs, Piece, Sequence, StepInput};
 use anyhow::Result;
 
 use crate::interrupt::Interrupt;
@@ -63,7 +63,7 @@ pub struct Answer {
     pub speeds: Speeds,
 }
 
-/// Who computes: a model, and one that guesses for it where there is one.
+/// Who computes: a model, and one that drafts for it where there is one.
 pub struct Writer {
     pub engine: Engine,
     pub draft: Option<Draft>,
@@ -95,7 +95,7 @@ pub fn answer(
             let speeds = Speeds { prompt: i * chunk, prefill: start.elapsed(), ..Speeds::default() };
             return Ok(interrupted(speeds));
         }
-        engine.step(&mut [Part { sequence: &mut *sequence, tokens, outputs: Outputs::None, prompt: true }])?;
+        engine.step(&mut [StepInput { sequence: &mut *sequence, tokens, outputs: Outputs::None, prompt: true }])?;
     }
     let mut generation = match draft {
         Some(draft) => engine.resume_drafted(sequence, ids, options, draft)?,

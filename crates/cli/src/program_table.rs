@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use akunu::DType;
-use akunu::plan::cost::Cost;
-use akunu::plan::op::{OpKind, Params, Per};
-use akunu::plan::program::{Arg, Op, Store};
-use akunu::plan::record::BARRIER;
-use akunu::plan::{Backend, Bound, Program};
+use akunu_plan::cost::Cost;
+use akunu_plan::op::{OpKind, Params, Per};
+use akunu_plan::program::{Arg, Op, Store};
+use akunu_plan::record::BARRIER;
+use akunu_plan::{Backend, Bound, Program};
 use serde_json::{Value, json};
 
 use crate::table::Table;
@@ -32,7 +32,7 @@ pub fn entries(backend: &dyn Backend, program: &Program, bound: &Bound, rows: us
         Per::Output => rows.min(program.max_outputs),
         Per::Frame => 2 * rows,
     };
-    let entry = |(op, record): (&Op, &akunu::plan::Record)| Entry {
+    let entry = |(op, record): (&Op, &akunu_plan::Record)| Entry {
         layer: op.layer,
         op: op.kind.spec().name,
         kernel: backend.kernel_name(record.kernel).to_string(),
@@ -78,9 +78,9 @@ fn dtype(program: &Program, op: &Op) -> String {
             }
         }
     }
-    if let Params::Heads(akunu::plan::op::HeadsParams { kv, .. })
-    | Params::MatMulHeads(akunu::plan::op::MatMulHeadsParams { kv, .. })
-    | Params::Attention(akunu::plan::op::AttentionParams { kv, .. }) = op.params
+    if let Params::Heads(akunu_plan::op::HeadsParams { kv, .. })
+    | Params::MatMulHeads(akunu_plan::op::MatMulHeadsParams { kv, .. })
+    | Params::Attention(akunu_plan::op::AttentionParams { kv, .. }) = op.params
     {
         parts.extend(DType::from_index(kv.dtype as u8).map(|d| format!("KV {d}")));
     }

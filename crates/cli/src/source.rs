@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use akunu::formats::ModelFile;
 use akunu::{Engine, LoadOptions};
+use akunu_formats::ModelFile;
 use anyhow::Result;
 use clap::ArgMatches;
 

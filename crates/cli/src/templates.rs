@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use akunu::formats::ModelFile;
-use akunu::text::{ChatTemplate, Error};
+use akunu_formats::ModelFile;
+use akunu_text::{ChatTemplate, Error};
 use anyhow::Result;
 
 use crate::failure::{NextStep, failure};

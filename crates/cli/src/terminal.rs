@@ -43,6 +43,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// A progress bar over bytes; invisible where standard error is no terminal.
+#[cfg(any(feature = "hub", feature = "convert"))]
 pub fn byte_progress(what: &str) -> ProgressBar {
     // The target hides itself where there is no terminal.
     let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());

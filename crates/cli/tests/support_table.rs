@@ -1,7 +1,8 @@
 //! The support table of `docs/supported.md`, generated from the registries.
 
-use akunu::arch::FAMILIES;
-use akunu::{Device, FORMATS};
+use akunu::Device;
+use akunu_arch::FAMILIES;
+use akunu_dtype::FORMATS;
 use std::fmt::Write;
 
 const BEGIN: &str = "<!-- support: generated, see crates/cli/tests/support_table.rs -->\n";
@@ -15,7 +16,7 @@ fn table() -> String {
         let classes = family.hf.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "| {title} | `{}` | {classes} |", family.name);
     }
-    let names = |keep: &dyn Fn(&akunu::dtype::Format) -> bool| {
+    let names = |keep: &dyn Fn(&akunu_dtype::Format) -> bool| {
         FORMATS.iter().filter(|f| keep(f)).map(|f| f.name).collect::<Vec<_>>().join(" ")
     };
     let mlx = FORMATS.iter().filter(|f| f.side_bytes > 0).count();

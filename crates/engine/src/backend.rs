@@ -15,16 +15,19 @@ pub enum Device {
     /// What `AKUNU_DEVICE` says, or else the first of this build's backends that this machine has.
     #[default]
     Auto,
+    /// The processor: always there.
     Cpu,
     /// The GPU of this number.
     Cuda(usize),
+    /// A GPU of Apple's.
     Metal,
     /// The reference executor: every op slowly in f32, to compare the others with.
     Reference,
 }
 
-/// Why a device cannot be used.
+/// Why a device cannot be used; every variant says it in one sentence.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
 pub enum DeviceError {
     #[error("{0:?} is not a device; give auto, cpu, cuda, cuda:N, metal or reference")]
     Unknown(String),

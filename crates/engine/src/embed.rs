@@ -27,6 +27,7 @@ pub enum Reading {
 /// A text, or a pair of texts, as tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
+    /// What the model reads, special tokens included.
     pub tokens: Vec<u32>,
     /// Where the second text of a pair begins; the number of tokens where there is none.
     pub second: usize,
@@ -35,6 +36,7 @@ pub struct Text {
 /// What to do with a text of more tokens than the model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLong {
+    /// It is an error.
     Refuse,
     /// Drops its end, or that of the second of a pair; special tokens stay.
     Cut,
@@ -100,6 +102,7 @@ impl Embedder {
         Ok(Embedder { file, model, tokenizer, loaded, reading, pooling, width, context, rows })
     }
 
+    /// The architecture and the configuration that the file gave.
     pub fn model(&self) -> &Model {
         &self.model
     }

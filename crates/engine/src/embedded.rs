@@ -11,6 +11,7 @@ struct Aligned<Bytes: ?Sized>(Bytes);
 
 static MODEL: &Aligned<[u8]> = &Aligned(*include_bytes!("../../../fixtures/gguf/stories-llama-Q4_0.gguf"));
 
+/// The model inside the binary, or an error where it was built without one.
 pub fn open() -> Result<ModelFile, Error> {
     ModelFile::from_static(DEFAULT_MODEL_NAME, &MODEL.0)
 }

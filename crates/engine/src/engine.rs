@@ -1,11 +1,11 @@
 //! A loaded model: programs bound to kernels, the KV cache, and the steps that run them.
 
-use crate::blocks::Pools;
-use crate::constraint::Masks;
-use crate::hearing::{self, Hearing};
+use crate::footprint::Footprint;
+use crate::generate::constraint::Masks;
+use crate::kv::blocks::Pools;
+use crate::kv::sequence::{Copy, Sequence};
 use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
-use crate::memory::Footprint;
-use crate::sequence::{Copy, Sequence};
+use crate::speech::encoder::{self, SpeechPrograms};
 use crate::{Error, embedded};
 use akunu_arch::Model;
 use akunu_formats::ModelFile;
@@ -30,10 +30,13 @@ pub(crate) struct Class {
 /// Which rows of a part give logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outputs {
+    /// None.
     None,
+    /// The last.
     Last,
     /// This many at the end.
     Tail(usize),
+    /// Every one.
     All,
     /// At this many at the end the backend chooses tokens, and nobody reads the logits.
     Tokens(usize),
@@ -43,9 +46,12 @@ pub enum Outputs {
 ///
 /// The tokens of prompts and those that decoding adds are computed by different programs, because many rows at once are
 /// faster where they may be rounded more. What a row gives depends on which of the two it is in, and on nothing else.
-pub struct Part<'a> {
+pub struct StepInput<'a> {
+    /// Where they go.
     pub sequence: &'a mut Sequence,
+    /// What comes next in it.
     pub tokens: &'a [u32],
+    /// Which of these rows give logits.
     pub outputs: Outputs,
     /// Whether they are a prompt's. A step has prompts or decodes, not both.
     pub prompt: bool,
@@ -64,7 +70,7 @@ pub struct Engine {
     /// The tokens that the last submission chose, `[step][output]`.
     chosen: Vec<u32>,
     /// The programs a model of speech has besides.
-    pub(crate) hearing: Option<Hearing>,
+    pub(crate) speech: Option<SpeechPrograms>,
     pools: Pools,
     context: usize,
     max_chain: usize,
@@ -86,7 +92,7 @@ fn programs(
 ) -> Result<Vec<Program>, Error> {
     let chunk = options.chunk(prefers);
     let decoding = prefers.decode_rows.iter().map(|&rows| (Output::Logits, rows, false));
-    let many = [(Output::Logits, chunk)].into_iter().chain(hearing::programs(model, chunk));
+    let many = [(Output::Logits, chunk)].into_iter().chain(encoder::programs(model, chunk));
     let classes = decoding.chain(many.map(|(output, rows)| (output, rows, true)));
     let built = classes.map(|(output, rows, prompts)| {
         Ok(build(model, file, options.program(prefers, output, (rows, rows.min(MAX_OUTPUTS)), prompts))?)
@@ -121,6 +127,7 @@ impl Engine {
         Self::from_file(embedded::open()?, options)
     }
 
+    /// Loads an opened file.
     pub fn from_file(file: ModelFile, options: LoadOptions) -> Result<Engine, Error> {
         let backend = options.device.open(&options)?;
         let prefers = backend.preferences();
@@ -140,7 +147,7 @@ impl Engine {
             max_outputs: MAX_OUTPUTS,
             groups: groups.len(),
             sequences: MAX_SEQUENCES,
-            table_blocks: (context.div_ceil(KV_BLOCK) + 1).max(hearing::positions(model).div_ceil(KV_BLOCK)),
+            table_blocks: (context.div_ceil(KV_BLOCK) + 1).max(encoder::positions(model).div_ceil(KV_BLOCK)),
             max_chain: prefers.max_chain,
         };
         let kv: Vec<KvPool> = groups
@@ -151,7 +158,7 @@ impl Engine {
         let pools = Pools::new(kv.iter().map(|p| p.blocks));
         let class = |(index, bound): (usize, &BoundProgram)| Class { program: bound.program.clone(), index };
         let mut classes = programs.iter().enumerate().map(class).collect();
-        let hearing = Hearing::split_off(&mut classes);
+        let speech = SpeechPrograms::split_off(&mut classes);
         let loaded = backend.load(LoadPlan { programs, steps, kv, files: opened.views() })?;
         let (file, model, tokenizer) = opened.parts()?;
         Ok(Engine {
@@ -162,7 +169,7 @@ impl Engine {
             classes,
             last: 0,
             chosen: Vec::new(),
-            hearing,
+            speech,
             pools,
             context,
             max_chain: prefers.max_chain,
@@ -173,14 +180,17 @@ impl Engine {
         })
     }
 
+    /// The file it was loaded from.
     pub fn file(&self) -> &ModelFile {
         &self.file
     }
 
+    /// The architecture and the configuration that the file gave.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
+    /// `None` where the file has none.
     pub fn tokenizer(&self) -> Option<&Tokenizer> {
         self.tokenizer.as_ref()
     }
@@ -213,6 +223,7 @@ impl Engine {
         self.context
     }
 
+    /// Tokens in the vocabulary: logits of a row.
     pub fn vocab(&self) -> usize {
         self.model.config.vocab
     }
@@ -245,7 +256,7 @@ impl Engine {
     /// An empty sequence in this engine's KV cache.
     pub fn sequence(&self) -> Sequence {
         let encoded = self.classes[0].program.kv_groups.iter().position(|g| g.encoded.is_some());
-        Sequence::new(self.pools.clone(), self.windows()).hearing(encoded)
+        Sequence::new(self.pools.clone(), self.windows()).with_encoder(encoded)
     }
 
     pub(crate) fn pools(&self) -> &Pools {
@@ -267,7 +278,7 @@ impl Engine {
         let last = (tokens.len() - 1) / chunk;
         for (i, tokens) in tokens.chunks(chunk).enumerate() {
             let outputs = if i == last { Outputs::Last } else { Outputs::None };
-            self.step(&mut [Part { sequence, tokens, outputs, prompt: true }])?;
+            self.step(&mut [StepInput { sequence, tokens, outputs, prompt: true }])?;
         }
         Ok(self.logits_of(0))
     }
@@ -288,7 +299,7 @@ impl Engine {
         let rows = self.chunk().min(MAX_OUTPUTS);
         for tokens in tokens.chunks(rows) {
             let start = sequence.len();
-            self.step(&mut [Part { sequence: &mut *sequence, tokens, outputs: Outputs::All, prompt: true }])?;
+            self.step(&mut [StepInput { sequence: &mut *sequence, tokens, outputs: Outputs::All, prompt: true }])?;
             (0..tokens.len()).for_each(|i| each(start + i, self.logits_of(i)));
         }
         Ok(())
@@ -309,13 +320,13 @@ impl Engine {
     ) -> Result<&[u32], Error> {
         let n = n.clamp(1, self.max_chain);
         self.check_room(sequence, n)?;
-        let part = Part { sequence, tokens: &[token], outputs: Outputs::Tokens(1), prompt: false };
+        let part = StepInput { sequence, tokens: &[token], outputs: Outputs::Tokens(1), prompt: false };
         self.step_with(&mut [part], n, |vars| vars.draws_mut().fill(draw))?;
         Ok(self.chosen())
     }
 
     /// Takes one step with all workers waiting after every op of its program: the nanoseconds each took.
-    pub fn time_ops(&mut self, parts: &mut [Part<'_>]) -> Result<Vec<u64>, Error> {
+    pub fn time_ops(&mut self, parts: &mut [StepInput<'_>]) -> Result<Vec<u64>, Error> {
         self.prepare(parts, 1)?;
         let times = self.loaded.time_ops(self.last)?;
         for part in parts {
@@ -325,7 +336,7 @@ impl Engine {
     }
 
     /// One step over any number of sequences; up to `MAX_OUTPUTS` rows of logits come out, in order.
-    pub fn step(&mut self, parts: &mut [Part<'_>]) -> Result<(), Error> {
+    pub fn step(&mut self, parts: &mut [StepInput<'_>]) -> Result<(), Error> {
         self.step_with(parts, 1, |_| {})
     }
 
@@ -333,13 +344,13 @@ impl Engine {
     /// run. Every later step feeds each output row the token that was chosen for it.
     pub(crate) fn step_with(
         &mut self,
-        parts: &mut [Part<'_>],
+        parts: &mut [StepInput<'_>],
         steps: usize,
         change: impl FnOnce(&mut StepVars<'_>),
     ) -> Result<(), Error> {
         self.prepare(parts, steps)?;
         change(&mut self.loaded.steps());
-        let outputs: usize = parts.iter().map(Part::outputs).sum();
+        let outputs: usize = parts.iter().map(StepInput::outputs).sum();
         let want = match self.wanted.len() {
             0 => Want::Tokens,
             wanted if wanted == outputs => Want::All,
@@ -367,6 +378,7 @@ impl Engine {
     }
 
     /// Where the text of an output row of the last submission stands, and how its next token would be drawn.
+    #[cfg(feature = "audio")]
     pub(crate) fn standing(&mut self, output: usize) -> (RuleVars, DrawVars) {
         let vars = self.loaded.steps();
         (vars.texts()[output], vars.draws()[output])
@@ -397,10 +409,10 @@ impl Engine {
     }
 
     /// Chooses the program, makes room in the KV cache and writes the step variables.
-    fn prepare(&mut self, parts: &mut [Part<'_>], steps: usize) -> Result<(), Error> {
+    fn prepare(&mut self, parts: &mut [StepInput<'_>], steps: usize) -> Result<(), Error> {
         let vocab = self.model.config.vocab;
         let rows: usize = parts.iter().map(|p| p.tokens.len()).sum();
-        let outputs = parts.iter().map(Part::outputs).sum();
+        let outputs = parts.iter().map(StepInput::outputs).sum();
         debug_assert!(parts.windows(2).all(|p| p[0].prompt == p[1].prompt), "prompts and decoding in one step");
         self.last = self.class_for(rows, outputs, parts)?;
         for part in parts.iter() {
@@ -409,8 +421,8 @@ impl Engine {
                 return Err(Error::Token { token, vocab });
             }
             self.check_room(part.sequence, part.tokens.len() + steps - 1)?;
-            if self.hearing.is_some() && !part.sequence.has_heard() {
-                return Err(Error::NothingHeard);
+            if self.speech.is_some() && !part.sequence.has_encoded() {
+                return Err(Error::NoAudio);
             }
         }
         let copies = &mut self.copies;
@@ -424,10 +436,10 @@ impl Engine {
 
     /// As [`Self::prepare`], for the program that times words.
     pub(crate) fn prepare_timing(&mut self, sequence: &mut Sequence, tokens: &[u32]) -> Result<(), Error> {
-        self.prepare(&mut [Part { sequence, tokens, outputs: Outputs::None, prompt: true }], 1)
+        self.prepare(&mut [StepInput { sequence, tokens, outputs: Outputs::None, prompt: true }], 1)
     }
 
-    fn class_for(&self, rows: usize, outputs: usize, parts: &[Part<'_>]) -> Result<usize, Error> {
+    fn class_for(&self, rows: usize, outputs: usize, parts: &[StepInput<'_>]) -> Result<usize, Error> {
         let prompts = self.classes.len() - 1;
         let classes = if parts.first().is_some_and(|p| p.prompt) { prompts..prompts + 1 } else { 0..prompts };
         let max_rows = self.classes[classes.end - 1].program.max_rows;
@@ -436,9 +448,9 @@ impl Engine {
         class.ok_or(Error::StepTooLarge { rows, outputs, max_rows, max_outputs: MAX_OUTPUTS })
     }
 
-    fn write_steps(&mut self, parts: &[Part<'_>], rows: usize, outputs: usize) {
+    fn write_steps(&mut self, parts: &[StepInput<'_>], rows: usize, outputs: usize) {
         let groups = self.classes[0].program.kv_groups.len();
-        let heard = self.heard() as u32;
+        let encoded = self.encoder_positions() as u32;
         let mut vars = self.loaded.steps();
         vars.begin(rows, outputs);
         self.wanted.clear();
@@ -454,7 +466,7 @@ impl Engine {
                     token,
                     position: (first + i) as u32,
                     sequence: slot as u32,
-                    length: heard,
+                    length: encoded,
                     ..RowVars::default()
                 };
             }
@@ -476,7 +488,7 @@ impl Engine {
     }
 }
 
-impl Part<'_> {
+impl StepInput<'_> {
     fn outputs(&self) -> usize {
         match self.outputs {
             Outputs::None => 0,

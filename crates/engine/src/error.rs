@@ -1,6 +1,8 @@
 //! Everything that can go wrong, one sentence each.
 
+/// Everything that can go wrong; every variant says it in one sentence.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
 pub enum Error {
     #[error(transparent)]
     Format(#[from] akunu_formats::Error),
@@ -45,12 +47,12 @@ pub enum Error {
     NoTemperature,
     #[error("{path}: is not Silero's voice detector for 16 kHz: {what}")]
     VoiceModel { path: String, what: String },
-    #[error("the sequence has heard nothing yet")]
-    NothingHeard,
-    #[error("the model does not hear: speech needs a model such as Whisper")]
-    CannotHear,
+    #[error("the sequence has no encoded audio yet")]
+    NoAudio,
+    #[error("the model has no audio encoder: speech needs a model such as Whisper")]
+    NoAudioEncoder,
     #[error(
-        "{values} values are not frames of sound that an empty sequence can hear: up to {frames} frames of {bands} bands"
+        "{values} values are not audio frames that an empty sequence takes: up to {frames} frames of {bands} bands"
     )]
     Frames { values: usize, frames: usize, bands: usize },
     #[error("the prompt is empty")]

@@ -12,7 +12,7 @@
 //!
 //! An [`Engine`] is a loaded model: its programs bound to the machine's kernels, its KV cache, its
 //! tokenizer. A [`Sequence`] is a conversation's place in the KV cache. [`GenerateOptions`] say what to
-//! generate and how: sampling, ends, a [`Grammar`], guesses ahead ([`Speculation`]), log-probabilities.
+//! generate and how: sampling, ends, a [`Grammar`], speculative decoding ([`Speculation`]), log-probabilities.
 //!
 //! | to | use |
 //! |---|---|
@@ -20,16 +20,15 @@
 //! | get it piece by piece, or go on with a conversation | [`Engine::generate`], [`Engine::resume`]: iterators of [`Piece`] |
 //! | serve many at once, from threads or async code | [`Service`]; [`Reply`] is an iterator and a `Stream` |
 //! | drive many at once yourself | [`Scheduler`] |
-//! | guess with a smaller model | [`Draft`], [`Engine::resume_drafted`] |
+//! | draft with a smaller model | [`Draft`], [`Engine::resume_drafted`] |
 //! | keep a conversation's KV cache in a file | [`Engine::save_session`], [`Engine::load_session`] |
 //! | know what a model would need | [`Engine::footprint`] |
-//! | embed texts; hear speech | [`Embedder`]; [`speech`] |
+//! | embed texts; transcribe speech | [`Embedder`]; [`speech`] |
 //!
 //! Streaming, with a grammar that the text keeps to:
 //!
 //! ```
-//! use akunu::text::Encode;
-//! use akunu::{Engine, GenerateOptions, Grammar, LoadOptions};
+//! use akunu::{Encode, Engine, GenerateOptions, Grammar, LoadOptions};
 //!
 //! let mut engine = Engine::embedded(LoadOptions::default())?;
 //! let prompt = engine.need_tokenizer()?.encode("The cat was", Encode { add_special: true, parse_special: false });
@@ -44,54 +43,40 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
+mod average;
 mod backend;
-mod blocks;
-mod chunk;
-mod constraint;
-mod decoder;
 mod embed;
 mod embedded;
 mod engine;
 mod error;
+mod footprint;
 mod generate;
-mod hearing;
+mod kv;
 mod load;
-mod memory;
-mod observe;
-mod prefix;
-mod sample;
-mod scheduler;
-mod sequence;
-mod service;
-mod session;
-mod shift;
-mod speculate;
-#[cfg(feature = "audio")]
+mod serve;
 pub mod speech;
-mod stop;
 
-pub use akunu_arch as arch;
-#[cfg(feature = "audio")]
-pub use akunu_audio as audio;
-pub use akunu_dtype::{self as dtype, DType, FORMATS};
-pub use akunu_formats as formats;
-pub use akunu_plan as plan;
-pub use akunu_text::{self as text, Grammar};
+pub use akunu_arch::Pooling;
+pub use akunu_dtype::DType;
+pub use akunu_formats::ModelFile;
+pub use akunu_text::{ChatTemplate, Detokenizer, Encode, Grammar, Grammars, Tokenizer};
 pub use backend::{Device, DeviceError};
-pub use chunk::LEAST_CHUNK;
-pub use constraint::Thinking;
 pub use embed::{Embedder, Reading, Text, TooLong, normalize};
 pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};
-pub use engine::{Engine, MAX_SEQUENCES, Outputs, Part};
+pub use engine::{Engine, MAX_SEQUENCES, Outputs, StepInput};
 pub use error::Error;
-pub use generate::{Finish, Generate, GenerateOptions, Piece};
+pub use footprint::{Footprint, Needs};
+pub use generate::sampling::{
+    Draws, Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities,
+};
+pub use generate::speculation::{Draft, Speculation};
+pub use generate::{Finish, Generate, GenerateOptions, Piece, Thinking};
+pub use kv::prefix::Miss;
+pub use kv::sequence::Sequence;
+pub use kv::session::{Session, SessionError};
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
-pub use memory::{Footprint, Needs};
-pub use prefix::Miss;
-pub use sample::{Draws, Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities};
-pub use scheduler::{Event, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
-pub use sequence::Sequence;
-pub use service::{Reply, Service};
-pub use session::{Session, SessionError};
-pub use speculate::{Draft, Speculation};
+pub use serve::LEAST_CHUNK;
+pub use serve::scheduler::{Event, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
+pub use serve::service::{Reply, Service};

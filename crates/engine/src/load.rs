@@ -13,14 +13,17 @@ use std::thread::{self, JoinHandle};
 /// What quantized weights are multiplied with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activations {
+    /// Rounded to eight bits with a scale a block: fast.
     #[default]
     Int8,
     /// Slower, exact: for comparing engines.
     F32,
 }
 
+/// How to load a model, and on what.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
+    /// What it runs on.
     pub device: Device,
     /// `None`: as many as this process may use.
     pub threads: Option<usize>,
@@ -28,6 +31,7 @@ pub struct LoadOptions {
     pub level: Option<String>,
     /// Number format of the KV cache: `F32`, `F16` or `Q8_0`.
     pub kv: DType,
+    /// What quantized weights are multiplied with.
     pub activations: Activations,
     /// Positions a sequence can have; `None`: the model's own, up to [`DEFAULT_CONTEXT`].
     pub context: Option<usize>,

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use akunu::arch::{Model, ModelConfig, SHAPES};
-use akunu::formats::ModelFile;
 use akunu::{Activations, DType, Engine, LoadOptions};
+use akunu_arch::{Model, ModelConfig, SHAPES};
 use akunu_convert::synth::{self, write_shape};
 use akunu_convert::{Mixture, Options, convert};
+use akunu_formats::ModelFile;
 use akunu_testkit::{TempDir, cosine, fixtures, relative_error};
 
 fn to_gguf(source: &Path, destination: &Path, kind: &str) {

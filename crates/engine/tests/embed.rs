@@ -3,9 +3,9 @@
 #[allow(dead_code)]
 mod support;
 
-use akunu::arch::{Model, Pooling, Role};
-use akunu::formats::{ModelFile, safetensors};
 use akunu::{Activations, DType, Embedder, Error, LoadOptions, Reading, Text, TooLong, normalize};
+use akunu_arch::{Model, Pooling, Role};
+use akunu_formats::{ModelFile, safetensors};
 use akunu_testkit::{Golden, TempDir, cosine, fixtures, golden, relative_error};
 use std::fs;
 use std::path::{Path, PathBuf};

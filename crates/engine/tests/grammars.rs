@@ -85,7 +85,7 @@ fn forced_tokens_need_no_steps_of_their_own() {
 }
 
 #[test]
-fn guesses_and_batches_change_nothing() {
+fn drafts_and_batches_change_nothing() {
     let mut engine = engine();
     let grammar = Grammar::JsonSchema(PERSON.into());
     let plain = texts(&mut engine, &grammar, 4);
@@ -96,7 +96,7 @@ fn guesses_and_batches_change_nothing() {
     let ids = engine
         .tokenizer()
         .unwrap()
-        .encode("Once upon a time", akunu::text::Encode { add_special: true, parse_special: true });
+        .encode("Once upon a time", akunu_text::Encode { add_special: true, parse_special: true });
     let mut scheduler = Scheduler::new(engine, SchedulerOptions::default());
     for seed in 0..4 {
         scheduler.submit(Request { tokens: ids.clone(), options: options(grammar.clone(), seed) }).unwrap();

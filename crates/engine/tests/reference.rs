@@ -4,12 +4,12 @@
 #[allow(dead_code)]
 mod support;
 
-use akunu::text::Encode;
 use akunu::{
     Activations, DType, Device, Embedder, Engine, Event, GenerateOptions, Grammar, LoadOptions, Reading, Request,
     SamplingOptions, Scheduler, SchedulerOptions, Sequence, Speculation, Text,
 };
 use akunu_testkit::{TempDir, fixtures, golden, relative_error};
+use akunu_text::Encode;
 use std::collections::BTreeMap;
 
 fn options(device: Device) -> LoadOptions {
@@ -180,14 +180,14 @@ fn a_context_shifts_as_on_the_cpu() {
 }
 
 #[test]
-fn guesses_are_verified_in_fewer_steps() {
+fn drafts_are_verified_in_fewer_steps() {
     let mut engine = reference();
     // Greedy and told never to end, the model loops.
     let plain = afresh(&mut engine, &[9, 9, 9, 9], greedy(160));
     let mut sequence = engine.sequence();
-    let guessing = greedy(160).speculation(Speculation::Ngram);
-    let (guessed, steps) = generate(&mut engine, &mut sequence, &[9, 9, 9, 9], guessing);
-    assert_eq!(guessed, plain);
+    let drafting = greedy(160).speculation(Speculation::Ngram);
+    let (drafted, steps) = generate(&mut engine, &mut sequence, &[9, 9, 9, 9], drafting);
+    assert_eq!(drafted, plain);
     assert!(steps < 160, "{steps} steps");
 }
 
@@ -220,7 +220,8 @@ fn every_op_is_timed_under_its_kernels_name() {
     let mut engine = reference();
     let times = {
         let mut sequence = engine.sequence();
-        let part = akunu::Part { sequence: &mut sequence, tokens: &[1], outputs: akunu::Outputs::Last, prompt: false };
+        let part =
+            akunu::StepInput { sequence: &mut sequence, tokens: &[1], outputs: akunu::Outputs::Last, prompt: false };
         engine.time_ops(&mut [part]).unwrap()
     };
     let names: Vec<&str> = engine.last_bound().records.iter().map(|r| engine.backend().kernel_name(r.kernel)).collect();

@@ -1,6 +1,6 @@
 //! What must not matter: chains, batches, forks, chunking and what else is in the cache.
 
-use akunu::{Activations, DType, Engine, GenerateOptions, LoadOptions, Outputs, Part, SamplingOptions, argmax};
+use akunu::{Activations, DType, Engine, GenerateOptions, LoadOptions, Outputs, SamplingOptions, StepInput, argmax};
 use akunu_testkit::fixtures;
 
 const PROMPT: [u32; 9] = [0, 345, 12, 77, 902, 15, 1, 640, 33];
@@ -14,7 +14,7 @@ fn single_steps(engine: &mut Engine, prompt: &[u32], n: usize) -> Vec<u32> {
     let mut tokens = vec![argmax(engine.prefill(&mut sequence, prompt).unwrap())];
     while tokens.len() < n {
         let fed = [tokens[tokens.len() - 1]];
-        let part = Part { sequence: &mut sequence, tokens: &fed, outputs: Outputs::Last, prompt: false };
+        let part = StepInput { sequence: &mut sequence, tokens: &fed, outputs: Outputs::Last, prompt: false };
         engine.step(&mut [part]).unwrap();
         tokens.push(argmax(engine.logits_of(0)));
     }
@@ -51,7 +51,7 @@ fn sequences_in_one_batch_get_the_logits_they_get_alone() {
     let mut parts: Vec<_> = sequences
         .iter_mut()
         .zip(&prompts)
-        .map(|(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last, prompt: true })
+        .map(|(sequence, tokens)| StepInput { sequence, tokens, outputs: Outputs::Last, prompt: true })
         .collect();
     engine.step(&mut parts).unwrap();
     for (i, alone) in alone.iter().enumerate() {
@@ -74,10 +74,12 @@ fn long_sequences_decode_in_a_batch_as_they_do_alone() {
     let mut alone = Vec::new();
     for sequence in &prepared {
         let mut fork = sequence.fork();
-        engine.step(&mut [Part { sequence: &mut fork, tokens: &[7], outputs: Outputs::Last, prompt: false }]).unwrap();
+        engine
+            .step(&mut [StepInput { sequence: &mut fork, tokens: &[7], outputs: Outputs::Last, prompt: false }])
+            .unwrap();
         alone.push(engine.logits_of(0).to_vec());
     }
-    let part = |sequence| Part { sequence, tokens: &[7], outputs: Outputs::Last, prompt: false };
+    let part = |sequence| StepInput { sequence, tokens: &[7], outputs: Outputs::Last, prompt: false };
     engine.step(&mut prepared.iter_mut().map(part).collect::<Vec<_>>()).unwrap();
     for (i, alone) in alone.iter().enumerate() {
         assert_eq!(engine.logits_of(i), alone, "sequence {i}");

@@ -1,6 +1,8 @@
 //! Positions that go and positions that move, and conversations that outlive the program.
 
-use akunu::{DType, Engine, GenerateOptions, LoadOptions, Outputs, Part, Sequence, SessionError, log_probabilities};
+use akunu::{
+    DType, Engine, GenerateOptions, LoadOptions, Outputs, Sequence, SessionError, StepInput, log_probabilities,
+};
 use akunu_testkit::{TempDir, fixtures};
 use std::path::Path;
 
@@ -42,7 +44,7 @@ fn surprise(engine: &mut Engine, sequence: &mut Sequence, last: u32, tokens: &[u
     let mut sum = 0.0;
     for (fed, tokens) in fed.chunks(64).zip(tokens.chunks(64)) {
         engine
-            .step(&mut [Part { sequence: &mut *sequence, tokens: fed, outputs: Outputs::All, prompt: true }])
+            .step(&mut [StepInput { sequence: &mut *sequence, tokens: fed, outputs: Outputs::All, prompt: true }])
             .unwrap();
         for (i, &token) in tokens.iter().enumerate() {
             sum -= f64::from(log_probabilities(engine.logits_of(i), token, 0).chosen);

@@ -1,4 +1,4 @@
-//! Guesses change how many steps a text takes, never the text.
+//! Speculative decoding changes how many steps a text takes, never the text.
 
 use akunu::{
     Draft, Engine, Error, GenerateOptions, LoadOptions, Request, SamplingOptions, Scheduler, SchedulerOptions,
@@ -45,14 +45,14 @@ fn options(sampling: &SamplingOptions) -> GenerateOptions {
 }
 
 #[test]
-fn looked_up_guesses_leave_the_text_as_it_is() {
+fn looked_up_drafts_leave_the_text_as_it_is() {
     let mut engine = engine();
     for sampling in samplings() {
         for prompt in [repetitive(), vec![1, 2, 3], (0..200).map(|i| i * 7 % 4000).collect()] {
             let (plain, _) = generate(&mut engine, &prompt, options(&sampling));
-            let guessing = options(&sampling).speculation(Speculation::Ngram);
-            let (guessed, steps) = generate(&mut engine, &prompt, guessing);
-            assert_eq!(guessed, plain, "{sampling:?}");
+            let drafting = options(&sampling).speculation(Speculation::Ngram);
+            let (drafted, steps) = generate(&mut engine, &prompt, drafting);
+            assert_eq!(drafted, plain, "{sampling:?}");
             assert!(steps <= plain.len(), "{steps}");
         }
     }
@@ -65,8 +65,8 @@ fn a_text_that_repeats_itself_takes_few_steps() {
     let sampling = SamplingOptions::default();
     let options = options(&sampling).max_tokens(400);
     let (plain, _) = generate(&mut engine, &[9, 9, 9, 9], options.clone());
-    let (guessed, steps) = generate(&mut engine, &[9, 9, 9, 9], options.speculation(Speculation::Ngram));
-    assert_eq!(guessed, plain);
+    let (drafted, steps) = generate(&mut engine, &[9, 9, 9, 9], options.speculation(Speculation::Ngram));
+    assert_eq!(drafted, plain);
     let last = &plain[300..];
     let looping = (1..40).any(|period| last[period..] == last[..last.len() - period]);
     assert!(looping, "the text does not loop: {last:?}");
@@ -86,8 +86,8 @@ fn texts_with_several_ways_to_go_on_are_tried_in_branches_and_stay_the_same() {
         // Branches are tried where steps are measured to be cheap: other programs may keep the machine from that, not always.
         for _ in 0..5 {
             let options = options.clone().speculation(Speculation::Ngram);
-            let (guessed, _, branches) = generate_in_branches(&mut engine, &prompt, options);
-            assert_eq!(guessed, plain, "{sampling:?}");
+            let (drafted, _, branches) = generate_in_branches(&mut engine, &prompt, options);
+            assert_eq!(drafted, plain, "{sampling:?}");
             branched += branches;
         }
     }
@@ -95,7 +95,7 @@ fn texts_with_several_ways_to_go_on_are_tried_in_branches_and_stay_the_same() {
 }
 
 #[test]
-fn a_stop_inside_right_guesses_ends_the_text_there() {
+fn a_stop_inside_accepted_drafts_ends_the_text_there() {
     let mut engine = engine();
     let sampling = SamplingOptions::default();
     let (plain, _) = generate(&mut engine, &repetitive(), options(&sampling));
@@ -128,10 +128,10 @@ fn a_draft_model_leaves_the_text_as_it_is_and_is_mostly_right_about_itself() {
             generation.by_ref().for_each(|p| drop(p.unwrap()));
             assert_eq!(generation.generated(), plain, "{sampling:?}, round {round}");
         }
-        assert!(draft.right * 2 >= draft.tried, "{} of {}", draft.right, draft.tried);
-        all += draft.tried;
+        assert!(draft.accepted * 2 >= draft.drafted, "{} of {}", draft.accepted, draft.drafted);
+        all += draft.drafted;
     }
-    assert!(all > 0, "no guess was tried");
+    assert!(all > 0, "nothing was drafted");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_draft_model_of_another_vocabulary_is_refused() {
 }
 
 #[test]
-fn guesses_in_a_batch_leave_everybody_as_they_are() {
+fn drafts_in_a_batch_leave_everybody_as_they_are() {
     let load = || {
         let options = LoadOptions { sequences: 4, threads: Some(2), ..Default::default() };
         Engine::embedded(options).unwrap()

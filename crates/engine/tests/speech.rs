@@ -1,11 +1,11 @@
-//! A model of speech against HF's encoder and logits, and sequences that share what was heard.
+//! A model of speech against HF's encoder and logits, and sequences that share encoded audio.
 
 #[path = "support/stepwise.rs"]
 mod stepwise;
 #[allow(dead_code)]
 mod support;
 
-use akunu::{Activations, DType, Engine, Error, LoadOptions, Outputs, Part};
+use akunu::{Activations, DType, Engine, Error, LoadOptions, Outputs, StepInput};
 use akunu_convert::convert;
 use akunu_hub::Hub;
 use akunu_testkit::{Golden, TempDir, fixtures, golden, relative_error};
@@ -36,7 +36,7 @@ fn hf_speech_gives_the_oracles_encoder_and_logits() {
             let what = format!("{}, {way:?}, KV {kv}", name(&dir));
             let mut engine = Engine::load(&dir, LoadOptions { kv, ..options(way, Activations::F32) }).unwrap();
             let mut sequence = engine.sequence();
-            engine.hear(&mut sequence, &frames(&golden)).unwrap();
+            engine.encode(&mut sequence, &frames(&golden)).unwrap();
             let encoded = engine.encoded(&frames(&golden)).unwrap();
             let error = relative_error(&encoded, &golden.f32("encoder"));
             assert!(error < tolerance, "{what}: encoder off by {error:.1e}");
@@ -63,58 +63,58 @@ fn chains_of_real_models_choose_what_is_chosen_token_by_token() {
 }
 
 #[test]
-fn forks_hear_the_same_and_a_batch_of_them_gives_what_each_gives_alone() {
+fn forks_share_encoded_audio_and_a_batch_of_them_gives_what_each_gives_alone() {
     let (dir, golden) = models().swap_remove(0);
     let mut engine = Engine::load(&dir, LoadOptions { sequences: 8, ..LoadOptions::default() }).unwrap();
-    let mut heard = engine.sequence();
-    engine.hear(&mut heard, &frames(&golden)).unwrap();
+    let mut encoded = engine.sequence();
+    engine.encode(&mut encoded, &frames(&golden)).unwrap();
     let texts: [[u32; 3]; 4] = [[1, 2, 3], [4, 5, 6], [1, 2, 7], [9, 9, 9]];
     let alone: Vec<Vec<f32>> =
-        texts.iter().map(|text| engine.prefill(&mut heard.fork(), text).unwrap().to_vec()).collect();
-    let mut forks: Vec<_> = texts.iter().map(|_| heard.fork()).collect();
-    let mut parts: Vec<Part<'_>> = forks
+        texts.iter().map(|text| engine.prefill(&mut encoded.fork(), text).unwrap().to_vec()).collect();
+    let mut forks: Vec<_> = texts.iter().map(|_| encoded.fork()).collect();
+    let mut parts: Vec<StepInput<'_>> = forks
         .iter_mut()
         .zip(&texts)
-        .map(|(sequence, text)| Part { sequence, tokens: text, outputs: Outputs::Last, prompt: true })
+        .map(|(sequence, text)| StepInput { sequence, tokens: text, outputs: Outputs::Last, prompt: true })
         .collect();
     engine.step(&mut parts).unwrap();
     for (i, alone) in alone.iter().enumerate() {
         assert!(relative_error(engine.logits_of(i), alone) < 1e-5, "text {i}");
     }
-    // Another recording does not change what the first sequences heard.
+    // Another recording does not change what the first sequences share.
     let mut other = engine.sequence();
-    engine.hear(&mut other, &vec![0.5; 80 * 50]).unwrap();
-    let again = engine.prefill(&mut heard.fork(), &texts[0]).unwrap().to_vec();
+    engine.encode(&mut other, &vec![0.5; 80 * 50]).unwrap();
+    let again = engine.prefill(&mut encoded.fork(), &texts[0]).unwrap().to_vec();
     assert_eq!(again, alone[0]);
     assert!(relative_error(engine.prefill(&mut other, &texts[0]).unwrap(), &alone[0]) > 1e-3);
 }
 
 #[test]
-fn what_cannot_be_heard_is_an_error() {
+fn what_cannot_be_encoded_is_an_error() {
     let mut engine = Engine::embedded(LoadOptions::default()).unwrap();
     let mut sequence = engine.sequence();
-    assert!(matches!(engine.hear(&mut sequence, &[]), Err(Error::CannotHear)));
+    assert!(matches!(engine.encode(&mut sequence, &[]), Err(Error::NoAudioEncoder)));
     let (dir, _) = models().swap_remove(0);
     let mut engine = Engine::load(&dir, LoadOptions::default()).unwrap();
     let mut sequence = engine.sequence();
-    assert!(matches!(engine.prefill(&mut sequence, &[1]), Err(Error::NothingHeard)));
-    assert!(matches!(engine.hear(&mut sequence, &[0.0; 81]), Err(Error::Frames { .. })));
-    assert!(matches!(engine.hear(&mut sequence, &vec![0.0; 80 * 121]), Err(Error::Frames { .. })));
-    engine.hear(&mut sequence, &[]).unwrap();
+    assert!(matches!(engine.prefill(&mut sequence, &[1]), Err(Error::NoAudio)));
+    assert!(matches!(engine.encode(&mut sequence, &[0.0; 81]), Err(Error::Frames { .. })));
+    assert!(matches!(engine.encode(&mut sequence, &vec![0.0; 80 * 121]), Err(Error::Frames { .. })));
+    engine.encode(&mut sequence, &[]).unwrap();
     engine.prefill(&mut sequence, &[1]).unwrap();
-    assert!(matches!(engine.hear(&mut sequence, &[]), Err(Error::Frames { .. })), "it has words already");
+    assert!(matches!(engine.encode(&mut sequence, &[]), Err(Error::Frames { .. })), "it has words already");
 }
 
 #[test]
-fn heads_that_time_words_look_at_all_that_was_heard() {
+fn heads_that_time_words_look_at_all_positions() {
     let (dir, golden) = models().swap_remove(0);
     let mut engine = Engine::load(&dir, LoadOptions::default()).unwrap();
     let mut sequence = engine.sequence();
-    engine.hear(&mut sequence, &frames(&golden)).unwrap();
-    let heard = engine.heard();
+    engine.encode(&mut sequence, &frames(&golden)).unwrap();
+    let positions = engine.encoder_positions();
     let rows = engine.timing(&mut sequence, &[1, 2, 3]).unwrap();
     assert_eq!(rows.len(), 3);
-    for weights in rows.iter().flat_map(|row| row.chunks(heard)) {
+    for weights in rows.iter().flat_map(|row| row.chunks(positions)) {
         assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-4);
     }
 }

@@ -6,13 +6,13 @@ mod stepwise;
 #[path = "support/voice.rs"]
 mod voice;
 
-use akunu::audio::Features;
-use akunu::dtype::PlanesMut;
 use akunu::speech::{
     Decoding, Event, Live, Segment, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel,
 };
 use akunu::{Activations, DType, Device, LoadOptions};
+use akunu_audio::Features;
 use akunu_convert::convert;
+use akunu_dtype::PlanesMut;
 use akunu_testkit::{TempDir, fixtures, golden};
 use serde_json::{Value, json};
 use std::ops::ControlFlow;
@@ -152,7 +152,7 @@ fn expected() -> Value {
     serde_json::from_slice(&std::fs::read(fixtures::path("tones/expected.json")).unwrap()).unwrap()
 }
 
-/// Without what is better than the reference: silence is heard, the first result counts.
+/// Without what is better than the reference: silence is encoded, the first result counts.
 fn options(asked: &Value) -> TranscribeOptions {
     let decoding = Decoding {
         beams: asked["beam_size"].as_u64().unwrap_or(1) as usize,
@@ -292,16 +292,16 @@ fn text_before_a_silence_is_forgotten_and_the_prompt_is_not() {
     let dir = TempDir::new();
     let mut transcriber = load(&dir, None);
     let path = dir.write("recording.wav", &wav(&play(&two_sentences())));
-    let mut hear = |condition, prompt: Option<&str>, silence| {
+    let mut transcribe = |condition, prompt: Option<&str>, silence| {
         let prompt = prompt.map(str::to_owned);
         let options = TranscribeOptions { condition, prompt, silence, ..TranscribeOptions::default() };
         let segments = transcribe(&mut transcriber, &path, &options).segments;
         assert_eq!(lines(&segments).len(), 2, "{segments:?}");
         segments[1].log_probability
     };
-    let alone = hear(false, None, Silence::ByEnergy);
-    assert_eq!(hear(true, None, Silence::ByEnergy), alone);
-    assert_ne!(hear(true, Some("fa fa fa"), Silence::ByEnergy), alone);
+    let alone = transcribe(false, None, Silence::ByEnergy);
+    assert_eq!(transcribe(true, None, Silence::ByEnergy), alone);
+    assert_ne!(transcribe(true, Some("fa fa fa"), Silence::ByEnergy), alone);
 }
 
 /// Of two detectors, one never finds a voice and the other always.
@@ -378,24 +378,39 @@ fn what_is_said_live_is_what_is_said_in_a_file() {
 }
 
 #[test]
-fn a_converted_model_hears_the_same() {
+fn the_example_transcribes() {
+    let (dir, expected) = (TempDir::new(), expected());
+    let recording = dir.write("recording.wav", &wav(&play(&expected["recordings"]["german"])));
+    let tests = std::env::current_exe().unwrap();
+    let example = tests.ancestors().nth(2).unwrap().join("examples/transcribe");
+    let output = std::process::Command::new(example).arg(model(&dir, DType::F32)).arg(&recording).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let wanted = transcribe(&mut load(&dir, None), &recording, &TranscribeOptions::default());
+    assert!(!wanted.segments.is_empty());
+    for segment in wanted.segments {
+        assert!(printed.contains(&segment.text), "{:?} in {printed:?}", segment.text);
+    }
+}
+
+#[test]
+fn a_converted_model_transcribes_the_same() {
     let (dir, expected) = (TempDir::new(), expected());
     let recording = dir.write("recording.wav", &wav(&play(&expected["recordings"]["german"])));
     let ggml = model(&dir, DType::F32);
     let timed = TranscribeOptions { words: true, prompt: Some("re mi fa".into()), ..TranscribeOptions::default() };
-    let hear = |path: &Path| {
+    let transcribe = |path: &Path| {
         let options = LoadOptions { activations: Activations::F32, threads: Some(2), ..LoadOptions::default() };
         let mut transcriber = Transcriber::load(path, options).unwrap();
         transcribe(&mut transcriber, &recording, &timed)
     };
-    let wanted = hear(&ggml);
+    let wanted = transcribe(&ggml);
     let mut source = ggml;
     // One after the other: ggml to GGUF, and from there on GGUF to GGUF.
     for kind in ["f32", "f16", "q8_0", "q5_0"] {
         let path = dir.join(&format!("tones-{kind}.gguf"));
         let report = convert(&source, &path, kind, Default::default(), &mut |_, _| {}).unwrap();
         assert!(report.tokenizer, "{kind}");
-        let found = hear(&path);
+        let found = transcribe(&path);
         assert_eq!(found.text(), wanted.text(), "{kind}");
         assert_eq!(found.language, "de", "{kind}");
         if kind == "f32" {

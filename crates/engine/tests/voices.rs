@@ -3,8 +3,8 @@
 #[path = "support/voice.rs"]
 mod voice;
 
-use akunu::audio::Source;
 use akunu::speech::{VoiceModel, Voices};
+use akunu_audio::Source;
 use akunu_hub::Hub;
 use akunu_testkit::{TempDir, fixtures, golden};
 use voice::Tensors;

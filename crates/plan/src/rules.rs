@@ -1,4 +1,4 @@
-//! The rules of a text that was heard: which token may come next. What `Suppress` means, exactly.
+//! The rules of a transcribed text: which token may come next. What `Suppress` means, exactly.
 //!
 //! They need little of the text so far, and `Advance` moves that on with every token, so that a backend follows them by itself.
 

@@ -70,7 +70,7 @@ pub struct RowVars {
     pub length: u32,
     /// Which text of a pair the token belongs to.
     pub segment: u32,
-    /// How many places after its position its key and value are stored. Guesses that exclude each other share
+    /// How many places after its position its key and value are stored. Drafts that exclude each other share
     /// positions, not places.
     pub ahead: u32,
     /// The places before its own that it does not see, though it comes after them: bit `i` is the place `i + 1` before.

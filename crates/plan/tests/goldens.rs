@@ -158,21 +158,21 @@ fn reference_executor_reproduces_hf_hidden_states_of_every_encoder() {
     assert!(seen >= 2, "encoders among the fixtures");
 }
 
-/// One step of a program of speech: over frames where there is input, else over tokens of a sequence that has heard.
+/// One step of a program of speech: over frames where there is input, else over tokens of a sequence with encoded audio.
 fn speech_step<'a>(
     program: &'a Program,
     file: &'a ModelFile,
-    heard: usize,
+    positions: usize,
     (input, ids): (&[f32], &[i32]),
     before: Option<&Reference<'_>>,
 ) -> Reference<'a> {
-    let rows = if input.is_empty() { ids.len() } else { heard };
+    let rows = if input.is_empty() { ids.len() } else { positions };
     let layout = StepLayout {
         max_rows: rows,
         max_outputs: rows,
         groups: program.kv_groups.len(),
         sequences: 1,
-        table_blocks: heard.div_ceil(akunu_plan::KV_BLOCK),
+        table_blocks: positions.div_ceil(akunu_plan::KV_BLOCK),
         max_chain: 1,
     };
     let mut reference = Reference::new(program, file, layout);
@@ -183,7 +183,7 @@ fn speech_step<'a>(
     steps.header_mut().outputs = ids.len() as u32;
     for (i, row) in steps.rows_mut().iter_mut().enumerate() {
         let token = ids.get(i).map_or(0, |id| *id as u32);
-        *row = RowVars { token, position: i as u32, length: heard as u32, ..RowVars::default() };
+        *row = RowVars { token, position: i as u32, length: positions as u32, ..RowVars::default() };
     }
     steps.outputs_mut().iter_mut().enumerate().for_each(|(i, o)| *o = i as u32);
     for group in 0..program.kv_groups.len() {
@@ -200,24 +200,24 @@ fn reference_executor_reproduces_hf_speech() {
     let file = ModelFile::open(&dir).unwrap_or_else(|e| panic!("{e}"));
     let model = Model::read(&file).unwrap_or_else(|e| panic!("{e}"));
     let ids = golden.i32("decoder_ids");
-    let heard = golden.shape("encoder")[0];
+    let positions = golden.shape("encoder")[0];
     let [bands, frames] = *golden.shape("mel") else { panic!("mel is not a matrix") };
     let program = |output: Output, rows: usize| {
         build(&model, &file, BuildOptions { output, ..options(rows, false) }).unwrap_or_else(|e| panic!("{e}"))
     };
-    let (encoder, decoder) = (program(Output::Encoded, heard), program(Output::Logits, ids.len()));
+    let (encoder, decoder) = (program(Output::Encoded, positions), program(Output::Logits, ids.len()));
     let timing = program(Output::Timing, ids.len());
     let mel = golden.f32("mel");
     let input: Vec<f32> = (0..frames * bands).map(|i| mel[i % bands * frames + i / bands]).collect();
-    let encoded = speech_step(&encoder, &file, heard, (&input, &[]), None);
+    let encoded = speech_step(&encoder, &file, positions, (&input, &[]), None);
     let error = relative_error(encoded.buffer(encoder.logits), &golden.f32("encoder"));
-    let decoded = speech_step(&decoder, &file, heard, (&[], &ids), Some(&encoded));
+    let decoded = speech_step(&decoder, &file, positions, (&[], &ids), Some(&encoded));
     let logits_error = relative_error(decoded.buffer(decoder.logits), &golden.f32("logits"));
     println!("encoder {error:.2e}, logits {logits_error:.2e}");
     assert!(error < 1e-5 && logits_error < 1e-5, "encoder {error:.2e}, logits {logits_error:.2e}");
-    // No oracle gives these weights: they must be a distribution over what was heard, for every row and head.
-    let timed = speech_step(&timing, &file, heard, (&[], &ids), Some(&encoded));
-    for weights in timed.buffer(timing.logits).chunks(heard) {
+    // No oracle gives these weights: they must be a distribution over the encoder's positions, for every row and head.
+    let timed = speech_step(&timing, &file, positions, (&[], &ids), Some(&encoded));
+    for weights in timed.buffer(timing.logits).chunks(positions) {
         assert!((weights.iter().sum::<f32>() - 1.0).abs() < 1e-5 && weights.iter().all(|w| *w >= 0.0));
     }
 }

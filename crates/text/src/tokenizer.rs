@@ -161,6 +161,16 @@ impl Tokenizer {
         self.inner.roles.eos
     }
 
+    /// What chat templates write for the beginning of a text; empty where there is no such token.
+    pub fn bos_text(&self) -> &str {
+        self.bos().and_then(|id| self.token_text(id)).unwrap_or("")
+    }
+
+    /// What chat templates write for the end of a text; empty where there is no such token.
+    pub fn eos_text(&self) -> &str {
+        self.eos().and_then(|id| self.token_text(id)).unwrap_or("")
+    }
+
     pub fn unknown(&self) -> Option<u32> {
         self.inner.roles.unknown
     }

@@ -3,9 +3,9 @@
 
 use std::time::Instant;
 
-use akunu::text::{ChatTemplate, Encode};
 use akunu::{Engine, GenerateOptions, Grammar, LoadOptions, SamplingOptions, Speculation};
 use akunu_hub::Hub;
+use akunu_text::{ChatTemplate, Encode};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 

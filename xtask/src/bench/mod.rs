@@ -1,14 +1,16 @@
-//! `cargo xtask bench`: our speed and llama.cpp's, in rounds that alternate so that both meet the same machine.
+//! `cargo xtask bench`: our speed and that of others, in rounds that alternate so that both meet the same machine.
 
 mod decoding;
 mod embed;
 mod machine;
 mod report;
+mod revision;
 mod speech;
 mod start;
 
 pub use decoding::decoding;
 pub use embed::{EmbedPeers, embed};
+pub use revision::{Revision, revision};
 pub use speech::{SpeechPeers, speech, wav};
 pub use start::start;
 

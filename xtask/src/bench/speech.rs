@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use akunu::audio::{SAMPLE_RATE, Source};
+use akunu_audio::{SAMPLE_RATE, Source};
 use akunu_hub::Hub;
 use anyhow::{Context, bail, ensure};
 use serde_json::json;
@@ -135,7 +135,7 @@ fn timed(command: &mut Command, label: &str) -> anyhow::Result<Times> {
     if !out.status.success() {
         bail!("{name} ended with {}: {said}", out.status);
     }
-    ensure!(!out.stdout.is_empty(), "{name} heard nothing");
+    ensure!(!out.stdout.is_empty(), "{name} transcribed nothing");
     let after = said.split(label).nth(1).with_context(|| format!("{name} gave no time of its encoder"))?;
     let encoder = after.split_whitespace().next().unwrap_or_default().parse()?;
     Ok(Times { whole, encoder })

@@ -1,4 +1,4 @@
-//! Models of speech against what whisper.cpp and OpenAI's code hear in the same recordings (`fixtures/real_speech.json`, made
+//! Models of speech against what whisper.cpp and OpenAI's code understand in the same recordings (`fixtures/real_speech.json`, made
 //! by `fixtures/scripts/real_speech.py`): word errors, and when segments and words are said.
 //!
 //! The two differ from each other where beams are almost equally likely, and in what they suppress: whisper.cpp says
@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use akunu::LoadOptions;
-use akunu::audio::{Features, SAMPLE_RATE, Source};
 use akunu::speech::{Decoding, Segment, Silence, TranscribeOptions, Transcriber, VoiceModel};
+use akunu_audio::{Features, SAMPLE_RATE, Source};
 use akunu_hub::Hub;
 use anyhow::Context;
 use serde_json::Value;
@@ -122,7 +122,7 @@ fn compare(
     Ok((right, totals))
 }
 
-/// In 40 seconds of silence nobody says anything, whatever a model makes up that hears it; nor in noise, which only a model of
+/// In 40 seconds of silence nobody says anything, whatever a model makes up that encodes it; nor in noise, which only a model of
 /// voices tells from speech.
 fn silence(name: &str, transcriber: &mut Transcriber, voices: Option<&VoiceModel>) -> anyhow::Result<bool> {
     let path = std::env::temp_dir().join(format!("akunu-silence-{}.wav", std::process::id()));
@@ -133,15 +133,15 @@ fn silence(name: &str, transcriber: &mut Transcriber, voices: Option<&VoiceModel
     for (loudness, what, skip) in [Some(quiet), loud].into_iter().flatten() {
         let samples: Vec<f32> = (0..40 * SAMPLE_RATE as u32).map(|i| loudness * noise(i)).collect();
         std::fs::write(&path, crate::bench::wav(&samples))?;
-        let mut hear = |silence| -> anyhow::Result<String> {
+        let mut transcribe = |silence| -> anyhow::Result<String> {
             let options = TranscribeOptions { silence, ..TranscribeOptions::default() };
             let mut features = Features::open(&path, transcriber.bands(), |_| {})?;
             Ok(transcriber.transcribe(&mut features, &options, |_| ControlFlow::Continue(()))?.text())
         };
-        let (skipped, kept) = (hear(skip)?, hear(Silence::Keep)?);
+        let (skipped, kept) = (transcribe(skip)?, transcribe(Silence::Keep)?);
         right &= skipped.is_empty();
         let result = if skipped.is_empty() { "agrees" } else { "DIFFERS" };
-        println!("{name:<20} in {what}: {skipped:?}, where it is heard: {kept:?}  {result}");
+        println!("{name:<20} in {what}: {skipped:?}, where it is encoded: {kept:?}  {result}");
     }
     std::fs::remove_file(&path)?;
     Ok(right)
@@ -205,17 +205,17 @@ fn spoken(text: &str) -> Vec<String> {
 }
 
 /// Words to put in, take out or change.
-fn errors(said: &str, heard: &str) -> usize {
-    let (said, heard) = (spoken(said), spoken(heard));
-    let mut row: Vec<usize> = (0..=heard.len()).collect();
+fn errors(said: &str, transcribed: &str) -> usize {
+    let (said, transcribed) = (spoken(said), spoken(transcribed));
+    let mut row: Vec<usize> = (0..=transcribed.len()).collect();
     for (i, word) in said.iter().enumerate() {
         let before = row.clone();
         row[0] = i + 1;
-        for (j, other) in heard.iter().enumerate() {
+        for (j, other) in transcribed.iter().enumerate() {
             row[j + 1] = (before[j + 1] + 1).min(row[j] + 1).min(before[j] + usize::from(word != other));
         }
     }
-    row[heard.len()]
+    row[transcribed.len()]
 }
 
 #[cfg(test)]

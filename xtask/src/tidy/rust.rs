@@ -1,6 +1,6 @@
 //! Checks of Rust sources, line by line.
 
-use akunu::arch::FAMILIES;
+use akunu_arch::FAMILIES;
 
 use super::Findings;
 use super::allow::{self, LONG, Of};

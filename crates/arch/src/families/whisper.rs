@@ -1,4 +1,4 @@
-//! Whisper: an encoder that hears, and a decoder that writes and looks at what was heard. Positions from tables,
+//! Whisper: an audio encoder, and a decoder that attends to what it encoded. Positions from tables,
 //! LayerNorm before every sublayer, biases everywhere but for keys.
 
 use super::llama::LLAMA;

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::{Engine, Error, Outputs, Part, Sequence};
+use akunu::{Engine, Error, Outputs, Sequence, StepInput};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -49,7 +49,12 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut ops_of = |rows: usize, prompt: bool| {
         let tokens = ids(rows, engine.vocab());
         op_times(&mut engine, plan.repeat, (rows, plan.depth), |engine| {
-            engine.time_ops(&mut [Part { sequence: &mut base.fork(), tokens: &tokens, outputs: Outputs::Last, prompt }])
+            engine.time_ops(&mut [StepInput {
+                sequence: &mut base.fork(),
+                tokens: &tokens,
+                outputs: Outputs::Last,
+                prompt,
+            }])
         })
     };
     let ops = match matches.get_one::<String>("ops").map(String::as_str) {
@@ -156,7 +161,7 @@ fn print(
         write!(out, "{name:<8} {:>6} tokens  {median:>9.1} tokens/s  ({low:.1} to {high:.1})", measured.tokens)?;
         if name == "decode" {
             let rate = median * bytes_per_token(engine, plan) as f64;
-            write!(out, "  {}, {:.0} % of what memory gives", units::rate(rate), 100.0 * rate / memory.max(1.0))?;
+            write!(out, "  {}, {:.0} % of the memory bandwidth", units::rate(rate), 100.0 * rate / memory.max(1.0))?;
         }
         writeln!(out)?;
     }

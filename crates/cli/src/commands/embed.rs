@@ -5,8 +5,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use akunu::arch::Pooling;
 use akunu::{Embedder, LoadOptions, Reading, Text, TooLong, normalize};
+use akunu_arch::Pooling;
 use anyhow::Result;
 use clap::ArgMatches;
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use akunu::formats::ModelFile;
 use akunu::{DType, Engine, LoadOptions};
+use akunu_formats::ModelFile;
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn contexts(model: usize) -> Vec<usize> {
 }
 
 pub fn print(out: &mut dyn Write, matches: &ArgMatches, source: &Source, file: &ModelFile) -> Result<()> {
-    let model = akunu::arch::Model::read(file).map_err(akunu::Error::from)?;
+    let model = akunu_arch::Model::read(file).map_err(akunu::Error::from)?;
     let mut available = None;
     let mut rows: Vec<Value> = Vec::new();
     let mut table = Table::new(&[">context", "KV", ">weights", ">KV cache", ">scratch", ">total", "fits"]);

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use akunu::formats::safetensors;
 use akunu::{DType, Embedder, Reading, Text};
+use akunu_formats::safetensors;
 use anyhow::Result;
 use clap::ArgMatches;
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-use akunu::arch::{Model, ModelConfig};
-use akunu::formats::gguf::Value as GgufValue;
-use akunu::formats::{Container, Metadata, ModelFile};
-use akunu::plan::{Info, KV_BLOCK, Output, Program, build};
-use akunu::text::{ChatTemplate, Tokenizer};
 use akunu::{DType, LoadOptions};
+use akunu_arch::{Model, ModelConfig};
+use akunu_formats::gguf::Value as GgufValue;
+use akunu_formats::{Container, Metadata, ModelFile};
+use akunu_plan::{Info, KV_BLOCK, Output, Program, build};
+use akunu_text::{ChatTemplate, Tokenizer};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
@@ -112,7 +112,7 @@ fn print_summary(
     matches: &ArgMatches,
     source: &Source,
     file: &ModelFile,
-    model: &Result<Model, akunu::arch::Error>,
+    model: &Result<Model, akunu_arch::Error>,
 ) -> Result<()> {
     let mut facts = Table::new(&["", ""]);
     let mut fact = |name: &str, value: String| facts.row([name.to_owned(), value]);
@@ -150,7 +150,7 @@ fn print_summary(
     }
     match ChatTemplate::from_model_file(file) {
         Ok(template) => fact("chat template", format!("{} characters", template.source().chars().count())),
-        Err(akunu::text::Error::NoChatTemplate) => fact("chat template", "none".to_owned()),
+        Err(akunu_text::Error::NoChatTemplate) => fact("chat template", "none".to_owned()),
         Err(error) => fact("chat template", crate::failure::one_line(&error.to_string())),
     }
     facts.print(out)?;
@@ -213,12 +213,7 @@ fn printable(c: char) -> impl Iterator<Item = char> {
     escaped.into_iter().flatten().chain(plain)
 }
 
-fn to_json(
-    matches: &ArgMatches,
-    source: &Source,
-    file: &ModelFile,
-    model: &Result<Model, akunu::arch::Error>,
-) -> Value {
+fn to_json(matches: &ArgMatches, source: &Source, file: &ModelFile, model: &Result<Model, akunu_arch::Error>) -> Value {
     let formats: Map<String, Value> = tallies(file)
         .into_iter()
         .map(|(d, t)| (d.to_string(), json!({ "tensors": t.tensors, "values": t.values, "bytes": t.bytes })))

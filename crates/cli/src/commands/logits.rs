@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use akunu::DType;
-use akunu::dtype::Planes;
-use akunu::formats::{Container, ModelFile, safetensors};
+use akunu_dtype::Planes;
+use akunu_formats::{Container, ModelFile, safetensors};
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -51,13 +51,13 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `encoder` and `logits` of a model of speech that hears `mel` and is fed `ids`.
+/// `encoder` and `logits` of a model of speech that encodes `mel` and is fed `ids`.
 fn speech(engine: &mut akunu::Engine, mel: &Path, ids: &[u32], output: &Path) -> Result<ExitCode> {
     let file = safetensors::File::open(mel)?;
     let (frames, bands) = engine.frames();
     let entry = file.entry("mel").filter(|e| e.shape.len() == 2 && e.shape[0] == bands);
     let Some(entry) = entry.filter(|e| e.shape[1] <= frames) else {
-        let sentence = format!("{}: has no `mel`, [{bands}, up to {frames}], that the model hears", mel.display());
+        let sentence = format!("{}: has no `mel`, [{bands}, up to {frames}], that the model encodes", mel.display());
         return Err(failure(sentence, "give log-mel frames, band by band"));
     };
     let count = entry.shape[1];
@@ -65,12 +65,13 @@ fn speech(engine: &mut akunu::Engine, mel: &Path, ids: &[u32], output: &Path) ->
     (entry.dtype.format().decode)(Planes { data: file.data(entry), ..Planes::default() }, &mut values);
     let by_frame: Vec<f32> = (0..count * bands).map(|i| values[i % bands * count + i / bands]).collect();
     let mut sequence = engine.sequence();
-    engine.hear(&mut sequence, &by_frame)?;
+    engine.encode(&mut sequence, &by_frame)?;
     let bytes = |row: &[f32]| row.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
     let encoder = bytes(&engine.encoded(&by_frame)?);
     let mut logits = Vec::new();
     engine.logits_in(&mut sequence, ids, |_, row| logits.extend(bytes(row)))?;
-    let (encoder_shape, logits_shape) = ([engine.heard(), engine.model().config.dim], [ids.len(), engine.vocab()]);
+    let (encoder_shape, logits_shape) =
+        ([engine.encoder_positions(), engine.model().config.dim], [ids.len(), engine.vocab()]);
     let tensors: [(&str, DType, &[usize], &[u8]); 2] =
         [("encoder", DType::F32, &encoder_shape, &encoder), ("logits", DType::F32, &logits_shape, &logits)];
     safetensors::write(output, &tensors)?;

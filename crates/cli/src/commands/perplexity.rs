@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use akunu::Engine;
-use akunu::text::Encode;
+use akunu_text::Encode;
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use akunu::text::{ChatTemplate, Tokenizer};
+use akunu_text::{ChatTemplate, Tokenizer};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::Value;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::text::Encode;
 use akunu::{Engine, Finish, LogProbs, Sequence, Session, Thinking};
+use akunu_text::Encode;
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;

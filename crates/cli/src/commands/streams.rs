@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::{Engine, Event, GenerateOptions, Outputs, Part, Request, RequestId, Scheduler, SchedulerOptions};
+use akunu::{Engine, Event, GenerateOptions, Outputs, Request, RequestId, Scheduler, SchedulerOptions, StepInput};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;
@@ -168,7 +168,7 @@ fn step_ops(
         texts.push((text, now));
     }
     op_times(engine, repeat, (texts.len() * len, depth), |engine| {
-        let part = |(sequence, tokens)| Part { sequence, tokens, outputs: Outputs::Last, prompt };
+        let part = |(sequence, tokens)| StepInput { sequence, tokens, outputs: Outputs::Last, prompt };
         let texts_and_tokens = texts.iter_mut().map(|(text, now)| (text, *now));
         let times = engine.time_ops(&mut texts_and_tokens.map(part).collect::<Vec<_>>())?;
         texts.iter_mut().for_each(|(text, _)| text.truncate(depth).unwrap_or_default());

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use akunu::arch::SHAPES;
+use akunu_arch::SHAPES;
 use akunu_convert::synth;
 use anyhow::Result;
 use clap::ArgMatches;

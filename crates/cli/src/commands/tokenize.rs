@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use akunu::text::{Encode, Tokenizer};
+use akunu_text::{Encode, Tokenizer};
 use anyhow::Result;
 use clap::ArgMatches;
 use serde_json::json;

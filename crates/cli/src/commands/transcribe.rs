@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::audio::{Features, Pcm};
 use akunu::speech::{Decoding, Event, Live, Silence, Task, TranscribeOptions, Transcriber, Transcript, VoiceModel};
+use akunu_audio::{Features, Pcm};
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -46,12 +46,12 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         }
     }
     if matches.get_flag("timings") {
-        let took = transcriber.took();
-        let [load, encoder, decoder] = [loaded, took.encoder, took.decoder].map(|d| d.as_secs_f64() * 1e3);
+        let times = transcriber.times();
+        let [load, encoder, decoder] = [loaded, times.encoder, times.decoder].map(|d| d.as_secs_f64() * 1e3);
         writeln!(
             terminal::err(),
             "load {load:.1} ms, encoder {encoder:.1} ms for {} windows, decoder {decoder:.1} ms",
-            took.windows
+            times.windows
         )?;
     }
     match failed {

@@ -153,7 +153,7 @@ fn log_probabilities_go_to_standard_error() {
 }
 
 #[test]
-fn guessing_ahead_changes_no_text() {
+fn speculation_changes_no_text() {
     for flags in ["", "--temperature 1 --seed 4"] {
         let plain = words(&format!("run -n 60 {flags}")).ok();
         assert_eq!(words(&format!("run -n 60 --speculate ngram {flags}")).ok(), plain);

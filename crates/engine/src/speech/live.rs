@@ -1,15 +1,16 @@
 //! Speech as it is spoken: what is said so far, again and again, and for good once it is followed by a pause or fills
 //! the window. Windows are those of a file, so that the text is, too: only the loudest sound is known later.
 
+use super::transcriber::{Transcription, Window};
 use super::vad::{self, Detector};
-use super::{Event, Segment, Session, Stretch, TranscribeOptions, Transcriber};
+use super::{Event, Segment, TranscribeOptions, Transcriber};
 use crate::Error;
 use akunu_audio::{FRAME_RATE, Frames, Mel, SAMPLE_RATE};
 use std::ops::ControlFlow;
 
 /// A transcription of a stream.
 pub struct Live {
-    session: Session,
+    transcription: Transcription,
     mel: Mel,
     frames: Frames,
     /// The loudest energy so far: a stream has no whole to scale by.
@@ -27,9 +28,10 @@ const STEP: usize = 2 * FRAME_RATE;
 const SHORTEST: usize = FRAME_RATE / 2;
 
 impl Live {
+    /// At the beginning of a stream.
     pub fn new(transcriber: &Transcriber, options: &TranscribeOptions) -> Result<Self, Error> {
         Ok(Self {
-            session: Session::new(transcriber, options)?,
+            transcription: Transcription::new(transcriber, options)?,
             mel: Mel::new(transcriber.bands()),
             frames: Frames::default(),
             peak: -10.0,
@@ -94,12 +96,12 @@ impl Live {
         let mut quiet = Vec::new();
         if let Some(detector) = &mut self.detector {
             quiet = detector.quiet(self.seek, energies, bands, self.peak);
-            match vad::hear(&quiet, ending && !full) {
+            match vad::classify(&quiet, ending && !full) {
                 // One stretch, once a pause has followed it.
-                vad::Heard::Speech(frames) => (count, done) = (frames, done || frames < count),
+                vad::Content::Speech(frames) => (count, done) = (frames, done || frames < count),
                 silent if done || silent.is_over(count) => {
                     self.seek += silent.left_out(count);
-                    self.session.forget();
+                    self.transcription.forget();
                     return if silent.is_over(count) { self.look(transcriber, each, ending) } else { Ok(None) };
                 }
                 // How long it is, is not known yet.
@@ -109,19 +111,19 @@ impl Live {
         if count < SHORTEST && !done {
             return Ok(None);
         }
-        let window = akunu_audio::window(&energies[..count * bands], most * bands, self.peak);
-        let before = self.session.said.clone();
+        let frames = akunu_audio::window(&energies[..count * bands], most * bands, self.peak);
+        let before = self.transcription.history.clone();
         quiet.truncate(count);
-        let stretch = Stretch { frames: &window, seek: self.seek, count, quiet: &quiet };
-        let (segments, moved) = self.session.window(transcriber, &stretch)?;
+        let window = Window { frames: &frames, seek: self.seek, count, quiet: &quiet };
+        let (segments, moved) = self.transcription.transcribe(transcriber, &window)?;
         let text = |segments: &[Segment]| segments.iter().map(|s| s.text.as_str()).collect::<String>();
         if !done {
             // Not for good: the next look begins at the same place, knowing what this one knew.
-            self.session.said = before;
+            self.transcription.history = before;
             return Ok(Some(text(&segments)));
         }
         if before.language.is_none() {
-            let _ = each(Event::Language(self.session.language()));
+            let _ = each(Event::Language(self.transcription.language()));
         }
         for segment in &segments {
             if each(Event::Segment(segment)).is_break() {

@@ -1,6 +1,7 @@
 //! The tokens of a window, cut into segments at its timestamps; and where the next window begins.
 
-use super::{FRAMES_PER_STEP, STEPS, Vocabulary, vad};
+use super::vocabulary::{FRAMES_PER_TIMESTAMP, TIMESTAMPS_PER_SECOND};
+use super::{Vocabulary, vad};
 use akunu_audio::FRAME_RATE;
 
 #[derive(Debug, PartialEq)]
@@ -22,7 +23,7 @@ impl Spans {
     fn cut(first_timestamp: u32, tokens: &[u32], count: usize) -> Self {
         let is_timestamp: Vec<bool> = tokens.iter().map(|t| *t >= first_timestamp).collect();
         let step = |token: u32| token.saturating_sub(first_timestamp) as usize;
-        let seconds = |token: u32| step(token) as f64 / STEPS as f64;
+        let seconds = |token: u32| step(token) as f64 / TIMESTAMPS_PER_SECOND as f64;
         let is_last = matches!(is_timestamp[..], [.., false, true]);
         let mut cuts: Vec<usize> = (1..tokens.len()).filter(|i| is_timestamp[i - 1] && is_timestamp[*i]).collect();
         if cuts.is_empty() {
@@ -42,15 +43,15 @@ impl Spans {
             }
             from = cut;
         }
-        let moved = if is_last { count } else { step(tokens[from - 1]) * FRAMES_PER_STEP };
+        let moved = if is_last { count } else { step(tokens[from - 1]) * FRAMES_PER_TIMESTAMP };
         Self { spans, is_last, moved }
     }
 
     /// Does not believe that the text is the last where somebody goes on speaking after a pause: the next window begins there.
-    pub fn hear_on(&mut self, quiet: &[bool]) {
+    pub fn continue_after_pause(&mut self, quiet: &[bool]) {
         let end = self.spans.last().map_or(0.0, |(_, end, _)| *end);
         let end = (end * FRAME_RATE as f64) as usize;
-        if let Some(at) = vad::goes_on(quiet, end).filter(|at| self.is_last && *at > 0) {
+        if let Some(at) = vad::resumes(quiet, end).filter(|at| self.is_last && *at > 0) {
             (self.is_last, self.moved) = (false, at);
         }
     }
@@ -99,12 +100,12 @@ mod tests {
         let quiet: Vec<bool> = (0..800).map(|at| (400..500).contains(&at)).collect();
         for tokens in [&[T, 1, T + 200][..], &[T, 1, T + 100, T + 100, 2, T + 200]] {
             let mut found = Spans::cut(T, tokens, 800);
-            found.hear_on(&quiet);
+            found.continue_after_pause(&quiet);
             assert!(!found.is_last && found.moved == 480, "{found:?}");
         }
         // Where the text goes on itself, its timestamps say where the next window begins.
         let mut found = Spans::cut(T, &[T, 1, T + 100, T + 100], 800);
-        found.hear_on(&quiet);
+        found.continue_after_pause(&quiet);
         assert_eq!(found.moved, 200);
     }
 }

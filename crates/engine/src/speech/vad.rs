@@ -1,5 +1,5 @@
 //! Where somebody may be speaking, by energy or by a model of voices: stretches of silence are not worth a model's time,
-//! and a model that hears nothing makes something up.
+//! and a model without speech makes something up.
 
 use super::voice::{CHUNK, VoiceModel, Voices};
 use akunu_audio::{FRAME_RATE, HOP};
@@ -13,10 +13,10 @@ const BELOW_PEAK: f32 = 6.0;
 const SHORTEST: usize = FRAME_RATE;
 /// What is kept of silence before and after speech.
 const MARGIN: usize = FRAME_RATE / 5;
-/// A pause that ends a window: a model that hears a long one may pass over what follows it.
+/// A pause that ends a window: a model may pass over what follows it.
 const PAUSE: usize = 2 * FRAME_RATE;
 /// Sound after a text that says that it is the last, from which on that is not believed.
-const UNHEARD: usize = FRAME_RATE;
+const MISSED: usize = FRAME_RATE;
 /// Probabilities at which a voice begins and below which it ends: between them it goes on as it is.
 const VOICE: (f32, f32) = (0.5, 0.35);
 
@@ -80,18 +80,18 @@ fn loudness(frame: &[f32]) -> f32 {
     (sum / frame.len().max(1) as f32).log10()
 }
 
-/// What to do with frames.
+/// What frames begin with.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Content {
     /// This many are silence and can be left out.
     Silence(usize),
     /// There is speech, and this many are one stretch of it.
     Speech(usize),
     /// There is no speech, but there may be at once.
-    Nothing,
+    Undecided,
 }
 
-impl Heard {
+impl Content {
     /// Frames to leave out of `count` without speech.
     pub fn left_out(&self, count: usize) -> usize {
         if let Self::Silence(frames) = self { (*frames).max(1) } else { count }
@@ -104,28 +104,28 @@ impl Heard {
 }
 
 /// What frames begin with; `last`: none follow them.
-pub fn hear(quiet: &[bool], last: bool) -> Heard {
+pub fn classify(quiet: &[bool], last: bool) -> Content {
     let total = quiet.len();
     let silent = quiet.iter().take_while(|q| **q).count();
     match silent {
-        n if n == total && last => return Heard::Silence(n),
-        n if n >= SHORTEST => return Heard::Silence(n - MARGIN),
-        n if n == total => return Heard::Nothing,
+        n if n == total && last => return Content::Silence(n),
+        n if n >= SHORTEST => return Content::Silence(n - MARGIN),
+        n if n == total => return Content::Undecided,
         _ => {}
     }
     let mut pause = 0;
     for (at, quiet) in quiet.iter().enumerate().skip(silent) {
         pause = if *quiet { pause + 1 } else { 0 };
         if pause == PAUSE {
-            return Heard::Speech(at + 1 - PAUSE + MARGIN);
+            return Content::Speech(at + 1 - PAUSE + MARGIN);
         }
     }
-    Heard::Speech(total)
+    Content::Speech(total)
 }
 
 /// Where somebody goes on speaking after a text that says that it is the last and ends about frame `end`: in the pause
 /// before it. Sound without a pause before it is what the text is of.
-pub fn goes_on(quiet: &[bool], end: usize) -> Option<usize> {
+pub fn resumes(quiet: &[bool], end: usize) -> Option<usize> {
     let mut pause = 0;
     for at in end.saturating_sub(MARGIN)..quiet.len() {
         if quiet[at] {
@@ -134,7 +134,7 @@ pub fn goes_on(quiet: &[bool], end: usize) -> Option<usize> {
             pause = 0;
         } else {
             let sound = quiet[at..].iter().filter(|q| !**q).count();
-            return (sound >= UNHEARD).then_some(at - MARGIN);
+            return (sound >= MISSED).then_some(at - MARGIN);
         }
     }
     None
@@ -150,54 +150,54 @@ mod tests {
         Detector::Energy.quiet(0, &frames, 4, peak)
     }
 
-    fn hear_all(levels: &[(f32, usize)], peak: f32) -> Heard {
-        hear(&quiet(levels, peak), true)
+    fn classify_all(levels: &[(f32, usize)], peak: f32) -> Content {
+        classify(&quiet(levels, peak), true)
     }
 
     #[test]
     fn long_silence_before_speech_is_left_out_but_for_a_margin() {
-        assert_eq!(hear_all(&[(-10.0, 500), (0.0, 100)], 1.0), Heard::Silence(480));
-        assert_eq!(hear_all(&[(-10.0, 50), (0.0, 100)], 1.0), Heard::Speech(150));
+        assert_eq!(classify_all(&[(-10.0, 500), (0.0, 100)], 1.0), Content::Silence(480));
+        assert_eq!(classify_all(&[(-10.0, 50), (0.0, 100)], 1.0), Content::Speech(150));
     }
 
     #[test]
     fn nothing_but_silence_is_left_out_once_nothing_follows() {
-        assert_eq!(hear_all(&[(-10.0, 30)], 1.0), Heard::Silence(30));
-        assert_eq!(hear_all(&[(-7.0, 3000)], -7.0), Heard::Silence(3000));
-        assert_eq!(hear(&[true; 30], false), Heard::Nothing);
-        assert_eq!(hear(&[true; 3000], false), Heard::Silence(2980));
+        assert_eq!(classify_all(&[(-10.0, 30)], 1.0), Content::Silence(30));
+        assert_eq!(classify_all(&[(-7.0, 3000)], -7.0), Content::Silence(3000));
+        assert_eq!(classify(&[true; 30], false), Content::Undecided);
+        assert_eq!(classify(&[true; 3000], false), Content::Silence(2980));
     }
 
     #[test]
     fn a_silence_is_over_where_speech_follows_it() {
-        assert!(hear(&quiet(&[(-10.0, 100), (0.0, 1)], 1.0), false).is_over(101));
-        assert!(!hear(&[true; 101], false).is_over(101));
-        assert!(!hear(&[true; 101], true).is_over(101));
-        assert!(!Heard::Nothing.is_over(50));
+        assert!(classify(&quiet(&[(-10.0, 100), (0.0, 1)], 1.0), false).is_over(101));
+        assert!(!classify(&[true; 101], false).is_over(101));
+        assert!(!classify(&[true; 101], true).is_over(101));
+        assert!(!Content::Undecided.is_over(50));
     }
 
     #[test]
     fn a_long_pause_ends_a_stretch_of_speech() {
-        assert_eq!(hear_all(&[(0.0, 100), (-10.0, 500), (0.0, 100)], 1.0), Heard::Speech(120));
-        assert_eq!(hear_all(&[(0.0, 100), (-10.0, 150), (0.0, 100)], 1.0), Heard::Speech(350));
-        assert_eq!(hear_all(&[(-10.0, 40), (0.0, 100), (-10.0, 200)], 1.0), Heard::Speech(160));
+        assert_eq!(classify_all(&[(0.0, 100), (-10.0, 500), (0.0, 100)], 1.0), Content::Speech(120));
+        assert_eq!(classify_all(&[(0.0, 100), (-10.0, 150), (0.0, 100)], 1.0), Content::Speech(350));
+        assert_eq!(classify_all(&[(-10.0, 40), (0.0, 100), (-10.0, 200)], 1.0), Content::Speech(160));
     }
 
     #[test]
     fn quiet_speech_beside_loud_speech_stays() {
-        assert_eq!(hear_all(&[(-3.0, 500)], 1.5), Heard::Speech(500));
+        assert_eq!(classify_all(&[(-3.0, 500)], 1.5), Content::Speech(500));
     }
 
     /// A sentence of 4 s, a pause of 1 s, a sentence of 3 s; the text says that it ends at a frame.
     #[test]
-    fn a_sentence_after_the_last_text_is_heard_from_the_pause_before_it() {
+    fn a_sentence_after_the_last_text_begins_in_the_pause_before_it() {
         let frames = quiet(&[(0.0, 400), (-10.0, 100), (0.0, 300)], 1.0);
         for (end, wanted) in [(400, Some(480)), (390, Some(480)), (450, Some(480)), (500, Some(480)), (800, None)] {
-            assert_eq!(goes_on(&frames, end), wanted, "{end}");
+            assert_eq!(resumes(&frames, end), wanted, "{end}");
         }
         // Too short, or all one sentence.
-        assert_eq!(goes_on(&quiet(&[(0.0, 400), (-10.0, 100), (0.0, 99)], 1.0), 400), None);
-        assert_eq!(goes_on(&quiet(&[(0.0, 800)], 1.0), 400), None);
-        assert_eq!(goes_on(&[], 400), None);
+        assert_eq!(resumes(&quiet(&[(0.0, 400), (-10.0, 100), (0.0, 99)], 1.0), 400), None);
+        assert_eq!(resumes(&quiet(&[(0.0, 800)], 1.0), 400), None);
+        assert_eq!(resumes(&[], 400), None);
     }
 }

@@ -1,12 +1,16 @@
 //! The vocabulary of a speech model: words, and the tokens that say what to do, in which language, and when.
 
-use super::STEPS;
 use crate::Error;
+use akunu_audio::FRAME_RATE;
 use akunu_formats::ModelFile;
 use akunu_plan::Rules;
 use akunu_text::{Encode, Ranked, SpeechMarks, Tokenizer};
 use bytemuck::Zeroable;
 use std::ops::Deref;
+
+/// Timestamps of a second, and audio frames from one to the next.
+pub const TIMESTAMPS_PER_SECOND: usize = 50;
+pub const FRAMES_PER_TIMESTAMP: usize = FRAME_RATE / TIMESTAMPS_PER_SECOND;
 
 /// Where the bytes of a token come from.
 enum Words {
@@ -52,6 +56,7 @@ impl Vocabulary {
         }
     }
 
+    /// A text's tokens, without marks.
     pub fn encode(&self, text: &str) -> Vec<u32> {
         match &self.words {
             Words::Ranked(words) => words.encode(text),
@@ -72,7 +77,7 @@ impl Vocabulary {
             first_timestamp: self.first_timestamp,
             timestamps: timestamps.into(),
             // One second.
-            latest_start: STEPS as u32,
+            latest_start: TIMESTAMPS_PER_SECOND as u32,
             ..Rules::zeroed()
         };
         let never = [self.unspoken(), vec![self.no_timestamps]].concat();

@@ -47,6 +47,7 @@ impl VoiceModel {
         Self::from_file(&ModelFile::open(path)?)
     }
 
+    /// Reads the weights of an opened file.
     pub fn from_file(file: &ModelFile) -> Result<Self, Error> {
         let fail = |what: String| Error::VoiceModel { path: file.path().display().to_string(), what };
         let tensor = |name: &str, shape: &[usize]| -> Result<Vec<f32>, Error> {
@@ -126,6 +127,7 @@ pub struct Voices {
 }
 
 impl Voices {
+    /// At the beginning of a stream.
     pub fn new(model: &VoiceModel) -> Self {
         let (hidden, cell) = ([0.0; HIDDEN], [0.0; HIDDEN]);
         Self { model: model.clone(), samples: vec![0.0; CONTEXT], hidden, cell }

@@ -1,7 +1,7 @@
 //! When each word was said: the path through what the timing heads looked at, token by token.
 
 use super::{Segment, Vocabulary, Word};
-use crate::engine::{Outputs, Part};
+use crate::engine::{Outputs, StepInput};
 use crate::{Engine, Error, Sequence};
 use akunu_plan::rules::log_sum;
 
@@ -25,9 +25,9 @@ const SENTENCE_ENDS: &str = ".。!！?？";
 /// Written without spaces: every character is a word.
 const UNSPACED: &[&str] = &["zh", "ja", "th", "lo", "my", "yue"];
 
-/// A window's segments and what was heard for them.
-pub struct Window<'a> {
-    pub heard: &'a Sequence,
+/// A window after the audio encoder.
+pub struct EncodedWindow<'a> {
+    pub sequence: &'a Sequence,
     pub task: &'a [u32],
     /// Positions of the encoder that are sound and not padding.
     pub positions: usize,
@@ -42,7 +42,7 @@ pub struct Window<'a> {
 pub fn time_words(
     engine: &mut Engine,
     vocabulary: &Vocabulary,
-    window: &Window<'_>,
+    window: &EncodedWindow<'_>,
     segments: &mut [Segment],
 ) -> Result<(), Error> {
     let words_of = |s: &Segment| s.tokens.iter().copied().filter(|t| *t < vocabulary.end).collect::<Vec<u32>>();
@@ -116,7 +116,7 @@ fn fit(segment: &mut Segment, words: &mut [Word], last_end: f64, median: f64) {
 fn align(
     engine: &mut Engine,
     vocabulary: &Vocabulary,
-    window: &Window<'_>,
+    window: &EncodedWindow<'_>,
     tokens: &[u32],
 ) -> Result<Vec<Timed>, Error> {
     if tokens.is_empty() || window.positions == 0 {
@@ -127,12 +127,12 @@ fn align(
     all.push(vocabulary.no_timestamps);
     all.extend_from_slice(tokens);
     all.push(vocabulary.end);
-    let probabilities = probabilities(engine, vocabulary, window.heard, &all, before)?;
+    let probabilities = probabilities(engine, vocabulary, window.sequence, &all, before)?;
     let heads = engine.model().config.timing_heads.len();
-    let heard = engine.heard();
-    let mut sequence = window.heard.fork();
+    let encoded = engine.encoder_positions();
+    let mut sequence = window.sequence.fork();
     let rows = engine.timing(&mut sequence, &all)?;
-    let matrix = matrix(&rows, heads, heard, window.positions);
+    let matrix = matrix(&rows, heads, encoded, window.positions);
     // From the token before the first word's to the last word's: each looks at what it predicts.
     let matrix = &matrix[before..all.len() - 1];
     let starts = path(matrix);
@@ -152,15 +152,15 @@ fn align(
 fn probabilities(
     engine: &mut Engine,
     vocabulary: &Vocabulary,
-    heard: &Sequence,
+    encoded: &Sequence,
     all: &[u32],
     before: usize,
 ) -> Result<Vec<f32>, Error> {
     const ROWS: usize = 32;
-    let mut sequence = heard.fork();
+    let mut sequence = encoded.fork();
     let mut out = Vec::new();
     for (part, tokens) in all.chunks(ROWS).enumerate() {
-        engine.step(&mut [Part { sequence: &mut sequence, tokens, outputs: Outputs::All, prompt: true }])?;
+        engine.step(&mut [StepInput { sequence: &mut sequence, tokens, outputs: Outputs::All, prompt: true }])?;
         for i in 0..tokens.len() {
             let at = part * ROWS + i;
             let Some(&next) = all.get(at + 1).filter(|t| at >= before && **t < vocabulary.end) else { continue };
@@ -172,14 +172,14 @@ fn probabilities(
 }
 
 /// `[tokens][positions]`: weights of all heads, each normalized over the tokens, smoothed in time, averaged.
-fn matrix(rows: &[&[f32]], heads: usize, heard: usize, positions: usize) -> Vec<Vec<f32>> {
+fn matrix(rows: &[&[f32]], heads: usize, encoded: usize, positions: usize) -> Vec<Vec<f32>> {
     let tokens = rows.len();
     let mut out = vec![vec![0.0; positions]; tokens];
     for head in 0..heads {
         let mut weights: Vec<Vec<f32>> = rows
             .iter()
             .map(|row| {
-                let row = &row[head * heard..head * heard + positions];
+                let row = &row[head * encoded..][..positions];
                 // The softmax of these positions alone.
                 let total: f32 = row.iter().sum();
                 row.iter().map(|w| w / total.max(f32::MIN_POSITIVE)).collect()

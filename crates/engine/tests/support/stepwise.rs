@@ -1,9 +1,9 @@
 //! The text of a window token by token, with rules that look at all of it: what chains of tokens must come to, bit by bit.
 
-use akunu::audio::Features;
-use akunu::plan::rules::log_sum;
 use akunu::speech::{Decoding, Event, Silence, TranscribeOptions, Transcriber, Vocabulary};
-use akunu::{Engine, LoadOptions, Outputs, Part, argmax};
+use akunu::{Engine, LoadOptions, Outputs, StepInput, argmax};
+use akunu_audio::Features;
+use akunu_plan::rules::log_sum;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -43,7 +43,7 @@ pub fn compare(model: &Path, options: LoadOptions, recording: &Path, language: &
 /// The likeliest tokens, and the mean of their log-probabilities and the end's.
 fn text(engine: &mut Engine, v: &Vocabulary, frames: &[f32], language: &str, timestamps: bool) -> (Vec<u32>, f32) {
     let mut sequence = engine.sequence();
-    engine.hear(&mut sequence, frames).unwrap();
+    engine.encode(&mut sequence, frames).unwrap();
     let mut next = vec![v.start];
     if v.multilingual {
         next.extend([v.language(language).unwrap(), v.transcribe]);
@@ -53,7 +53,7 @@ fn text(engine: &mut Engine, v: &Vocabulary, frames: &[f32], language: &str, tim
     }
     let (mut tokens, mut sum, mut prompt) = (Vec::new(), 0.0, true);
     while tokens.len() < engine.context() / 2 {
-        let part = Part { sequence: &mut sequence, tokens: &next, outputs: Outputs::Last, prompt };
+        let part = StepInput { sequence: &mut sequence, tokens: &next, outputs: Outputs::Last, prompt };
         engine.step(&mut [part]).unwrap();
         let mut logits = engine.logits_of(0).to_vec();
         obey(&mut logits, v, &tokens, timestamps);

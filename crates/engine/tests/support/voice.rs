@@ -1,7 +1,7 @@
 //! Weights of a voice detector that no one trained.
 
 use akunu::DType;
-use akunu::formats::safetensors;
+use akunu_formats::safetensors;
 use akunu_testkit::TempDir;
 use std::path::PathBuf;
 

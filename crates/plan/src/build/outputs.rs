@@ -72,7 +72,7 @@ impl Builder<'_> {
             product.args[slots::matmul::MAXIMA] = Arg::Buffer(maxima);
         }
         let params = Params::Token(TokenParams { n: c.vocab as u32 });
-        // What was heard is told by rules.
+        // The text of a recording obeys rules.
         let total = self.model.encoder.as_ref().map_or(Arg::None, |_| {
             let total = Arg::Buffer(self.buffer("total", Per::Output, 1));
             self.op(OpKind::Suppress, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(maxima), total], params);

@@ -7,8 +7,8 @@
 //! Nodes are forgotten least recently used first. Whoever uses a node uses its ancestors after it, so that a leaf is
 //! always older than its path, and forgetting never leaves a hole.
 
-use crate::blocks::Pools;
-use crate::sequence::Sequence;
+use crate::kv::blocks::Pools;
+use crate::kv::sequence::Sequence;
 use akunu_plan::{KV_BLOCK, NO_BLOCK};
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,11 +20,20 @@ pub enum Miss {
     /// Nothing was: there is nothing in the cache, or the cache is off.
     Empty,
     /// No text in the cache goes on as this one does from token `at` on.
-    New { at: usize },
+    New {
+        /// The first token that is new.
+        at: usize,
+    },
     /// It was there, and room was needed.
-    Evicted { at: usize },
+    Evicted {
+        /// The first token that is gone.
+        at: usize,
+    },
     /// The tokens are there, but a sliding window no longer holds what comes before token `at`.
-    Window { at: usize },
+    Window {
+        /// The token whose window would be needed.
+        at: usize,
+    },
 }
 
 impl std::fmt::Display for Miss {

@@ -1,16 +1,16 @@
-//! Where the time of an encoder goes: `hearing_times MODEL [THREADS]` sums the time of every kernel over one window.
+//! Where the time of an encoder goes: `cargo bench -p akunu --bench encoder -- MODEL [THREADS]` sums the time of every kernel over one window.
 
 use akunu::{Engine, LoadOptions};
 use std::collections::BTreeMap;
 
 fn main() -> Result<(), akunu::Error> {
-    let mut arguments = std::env::args().skip(1);
+    let mut arguments = std::env::args().skip(1).filter(|a| a != "--bench");
     let model = arguments.next().unwrap_or_default();
     let threads = arguments.next().and_then(|t| t.parse().ok());
     let mut engine = Engine::load(model.as_ref(), LoadOptions { threads, ..LoadOptions::default() })?;
-    engine.time_hearing()?;
+    engine.time_encoder()?;
     let mut kernels: BTreeMap<String, (u64, usize)> = BTreeMap::new();
-    let times = engine.time_hearing()?;
+    let times = engine.time_encoder()?;
     for (name, time) in &times {
         let sum = kernels.entry(name.clone()).or_default();
         *sum = (sum.0 + time, sum.1 + 1);

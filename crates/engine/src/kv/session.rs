@@ -20,6 +20,7 @@ const SAMPLE: usize = 256;
 
 /// What a session file held.
 pub struct Session {
+    /// Where it stands in the engine's KV cache.
     pub sequence: Sequence,
     /// The text; the sequence holds the beginning of it.
     pub tokens: Vec<u32>,
@@ -27,8 +28,9 @@ pub struct Session {
     pub note: String,
 }
 
-/// Why a session file cannot be used.
+/// Why a session file cannot be used; every variant says it in one sentence.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
 pub enum SessionError {
     #[error("{0}")]
     Io(#[from] std::io::Error),

@@ -1,150 +1,12 @@
 //! Text generation: an iterator of pieces.
 
-use crate::constraint::{Constraint, Thinking};
-use crate::decoder::Decoder;
-use crate::sample::{LogProbs, SamplingOptions};
-use crate::speculate::{Draft, Speculation};
-use crate::{Engine, Error, Part, Sequence};
+use super::constraint::Constraint;
+use super::decoder::Decoder;
+use super::{Finish, GenerateOptions, Piece};
+use crate::{Draft, Engine, Error, Sequence, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
-use akunu_text::{Encode, Grammar};
+use akunu_text::Encode;
 use std::time::Instant;
-
-/// What to generate, and how.
-///
-/// ```
-/// use akunu::{GenerateOptions, SamplingOptions};
-///
-/// let options = GenerateOptions::new()
-///     .max_tokens(100)
-///     .sampling(SamplingOptions { temperature: 0.8, seed: 1, ..Default::default() })
-///     .stop("\n\n")
-///     .logprobs(5);
-/// assert_eq!(options.stop, ["\n\n"]);
-/// ```
-#[derive(Clone, Debug, Default)]
-pub struct GenerateOptions {
-    /// 0: until the model ends, or the context is full.
-    pub max_tokens: usize,
-    pub sampling: SamplingOptions,
-    /// Go on after the model's end token.
-    pub ignore_eos: bool,
-    /// The text ends before the first of these.
-    pub stop: Vec<String>,
-    /// The text ends before any of these tokens.
-    pub stop_tokens: Vec<u32>,
-    /// Log-probabilities of every chosen token, and of this many likeliest ones.
-    pub logprobs: Option<usize>,
-    /// When the context is full, forget the older half of what comes after this many tokens; `None`: end.
-    pub context_shift: Option<usize>,
-    /// The form that the text must have.
-    pub grammar: Option<Grammar>,
-    /// Whether the grammar lets the model think first.
-    pub thinking: Thinking,
-    /// Guess ahead: the same text in fewer steps, where it can be guessed.
-    pub speculation: Speculation,
-}
-
-impl GenerateOptions {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    #[must_use]
-    pub fn max_tokens(mut self, max_tokens: usize) -> Self {
-        self.max_tokens = max_tokens;
-        self
-    }
-
-    #[must_use]
-    pub fn sampling(mut self, sampling: SamplingOptions) -> Self {
-        self.sampling = sampling;
-        self
-    }
-
-    #[must_use]
-    pub fn temperature(mut self, temperature: f32) -> Self {
-        self.sampling.temperature = temperature;
-        self
-    }
-
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.sampling.seed = seed;
-        self
-    }
-
-    #[must_use]
-    pub fn ignore_eos(mut self, ignore: bool) -> Self {
-        self.ignore_eos = ignore;
-        self
-    }
-
-    /// Adds a stop string.
-    #[must_use]
-    pub fn stop(mut self, text: impl Into<String>) -> Self {
-        self.stop.push(text.into());
-        self
-    }
-
-    /// Adds a stop token.
-    #[must_use]
-    pub fn stop_token(mut self, token: u32) -> Self {
-        self.stop_tokens.push(token);
-        self
-    }
-
-    /// When the context is full, forgets the older half of what comes after `keep` tokens, instead of ending.
-    #[must_use]
-    pub fn context_shift(mut self, keep: usize) -> Self {
-        self.context_shift = Some(keep);
-        self
-    }
-
-    /// The text must have this form.
-    #[must_use]
-    pub fn grammar(mut self, grammar: Grammar) -> Self {
-        self.grammar = Some(grammar);
-        self
-    }
-
-    #[must_use]
-    pub fn thinking(mut self, thinking: Thinking) -> Self {
-        self.thinking = thinking;
-        self
-    }
-
-    #[must_use]
-    pub fn speculation(mut self, speculation: Speculation) -> Self {
-        self.speculation = speculation;
-        self
-    }
-
-    #[must_use]
-    pub fn logprobs(mut self, top: usize) -> Self {
-        self.logprobs = Some(top);
-        self
-    }
-}
-
-/// One generated token and the text it completes: whole characters, often none.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Piece {
-    pub token: u32,
-    pub text: String,
-    /// Where they were asked for.
-    pub logprobs: Option<LogProbs>,
-}
-
-/// Why a generation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
-    /// The model said so, or a stop string or stop token came.
-    Stop,
-    /// `max_tokens` are there.
-    Length,
-    /// The context is full.
-    Context,
-}
 
 /// A generation in progress.
 ///
@@ -187,7 +49,7 @@ impl Engine {
         self.begin(sequence, tokens, 0, options, None)
     }
 
-    /// Continues `text`, of which the sequence holds the beginning: what comes before is known to penalties and guesses.
+    /// Continues `text`, of which the sequence holds the beginning: what comes before is known to penalties and drafts.
     pub fn resume<'a>(
         &'a mut self,
         sequence: &'a mut Sequence,
@@ -198,7 +60,7 @@ impl Engine {
         self.begin(sequence, text, held, options, None)
     }
 
-    /// As [`Self::resume`], with the guesses of a smaller model. The text is the same.
+    /// As [`Self::resume`], with the drafts of a smaller model. The text is the same.
     pub fn resume_drafted<'a>(
         &'a mut self,
         sequence: &'a mut Sequence,
@@ -276,25 +138,25 @@ impl Generate<'_> {
         &self.shifts
     }
 
-    /// Steps that it took so far: fewer than tokens where guesses were right.
+    /// Steps that it took so far: fewer than tokens where drafts were accepted.
     pub fn steps(&self) -> usize {
         self.steps
     }
 
-    /// Steps so far that verified guesses which exclude each other.
+    /// Steps so far that verified drafts which exclude each other.
     pub fn branched(&self) -> usize {
         self.branched
     }
 
-    /// One step of rows: a chunk of the prompt, or the last token and guesses after it.
+    /// One step of rows: a chunk of the prompt, or the last token and drafts after it.
     fn step(&mut self) -> Result<(), Error> {
         let room = self.engine.context() - self.sequence.len();
         let decoding = self.decoder.decoding();
         if let Some(draft) = self.draft.as_mut().filter(|_| decoding && room > 1) {
             let most = (room - 1).min(self.decoder.wanted().saturating_sub(1));
             let (index, decoder) = (self.decoder.chosen() as u64, &mut self.decoder);
-            let guesses = draft.guess(decoder.tokens(), index, decoder.sampling(), most)?;
-            decoder.set_drafts(guesses);
+            let drafted = draft.draft(decoder.tokens(), index, decoder.sampling(), most)?;
+            decoder.set_drafts(drafted);
         }
         let first = self.sequence.len() + 1;
         let prompt = self.decoder.reading();
@@ -302,7 +164,7 @@ impl Generate<'_> {
         let outputs = self.decoder.plan(most.min(room), KV_BLOCK - first % KV_BLOCK);
         self.decoder.look_ahead(self.engine, outputs);
         let (tokens, outputs) = (self.decoder.rows(), self.decoder.outputs(outputs));
-        let part = Part { sequence: &mut *self.sequence, tokens, outputs, prompt };
+        let part = StepInput { sequence: &mut *self.sequence, tokens, outputs, prompt };
         let begun = Instant::now();
         let (tree, _) = self.decoder.drafts();
         self.engine.step_with(&mut [part], 1, |vars| {
@@ -313,17 +175,17 @@ impl Generate<'_> {
             let outputs = draws.len();
             draws.iter_mut().zip(self.decoder.draws(outputs)).for_each(|(to, draw)| *to = draw);
         })?;
-        let took = begun.elapsed();
+        let time = begun.elapsed();
         let engine = &*self.engine;
         self.decoder.take(self.sequence, |output| (engine.logits_of(output), engine.chosen()[output]))?;
         self.engine.gather(self.sequence, first, self.decoder.drafts().1);
         self.steps += 1;
         self.branched += usize::from(!self.decoder.drafts().0.is_chain());
         if decoding {
-            self.decoder.took(took);
+            self.decoder.record_time(time);
             if let Some(draft) = &mut self.draft {
-                let (right, tried) = self.decoder.guessed;
-                draft.learn(right, tried, took);
+                let (accepted, drafted) = self.decoder.verified;
+                draft.learn(accepted, drafted, time);
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Context shift: positions go, and those after them move up, with their keys rotated to where they are then.
 
-use crate::blocks::Pool;
+use crate::kv::blocks::Pool;
 use crate::{Engine, Error, Sequence};
 use akunu_dtype::{DType, Planes, PlanesMut};
 use akunu_plan::op::{HeadsParams, KvParams, Params, ROPE_INTERLEAVED};

@@ -6,16 +6,17 @@
 //! back, and later computes what is missing of them again. Its tokens do not change by that, because a row's result does
 //! not depend on how or with whom it is computed.
 
-use crate::chunk::ChunkPace;
-use crate::decoder::Decoder;
+use super::chunk::ChunkPace;
 use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES};
+use crate::generate::decoder::Decoder;
 use crate::generate::{Finish, GenerateOptions, Piece};
-use crate::prefix::{Miss, PrefixCache};
-use crate::{Engine, Error, Part, Sequence};
+use crate::kv::prefix::{Miss, PrefixCache};
+use crate::{Engine, Error, Sequence, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// How many, how much at a time, and how much to remember.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedulerOptions {
     /// Generations that run at once; others wait.
@@ -36,7 +37,9 @@ impl Default for SchedulerOptions {
 /// A prompt and how to go on after it.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
+    /// The prompt.
     pub tokens: Vec<u32>,
+    /// How to go on after it.
     pub options: GenerateOptions,
 }
 
@@ -47,27 +50,34 @@ pub struct RequestId(pub u64);
 /// What became of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
+    /// Why it ended.
     pub finish: Finish,
     /// Text held back until the end.
     pub rest: String,
+    /// Tokens of the prompt.
     pub prompt: usize,
     /// Tokens of the prompt that were in the prefix cache.
     pub cached: usize,
     /// Why not all were.
     pub miss: Option<Miss>,
+    /// Tokens after it.
     pub generated: usize,
     /// How often it had to give its blocks back.
     pub preempted: usize,
     /// Until it was admitted, until its first token, and until its last.
     pub waited: Duration,
+    /// From submission to the first token.
     pub first_token: Duration,
+    /// From submission to the last.
     pub total: Duration,
 }
 
 /// Something that happened to a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// A token, and the text that it completes.
     Piece(Piece),
+    /// It is over.
     Finished(Summary),
     /// It could not go on; the sentence says why.
     Failed(String),
@@ -76,25 +86,39 @@ pub enum Event {
 /// What goes on, and what has gone on since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Metrics {
+    /// Requests in the KV cache.
     pub running: usize,
+    /// Requests that wait for room.
     pub waiting: usize,
+    /// Requests since the start.
     pub submitted: u64,
+    /// Of those, ended by themselves.
     pub finished: u64,
+    /// Of those, cancelled.
     pub cancelled: u64,
+    /// Of those, ended by an error.
     pub failed: u64,
+    /// Times that a request gave its blocks back.
     pub preempted: u64,
+    /// Steps computed.
     pub steps: u64,
     /// Rows of all steps, and time spent in them.
     pub rows: u64,
+    /// Time spent in steps.
     pub computing: Duration,
     /// The longest step.
     pub longest_step: Duration,
+    /// Tokens of all prompts.
     pub prompt_tokens: u64,
+    /// Of those, found in the prefix cache.
     pub cached_tokens: u64,
+    /// Tokens chosen.
     pub generated_tokens: u64,
     /// Blocks of the largest KV pool: in use by generations or the cache, in the cache, and all.
     pub blocks_used: usize,
+    /// Blocks that only the prefix cache holds.
     pub blocks_cached: usize,
+    /// All blocks.
     pub blocks: usize,
 }
 
@@ -146,6 +170,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
+    /// Over an engine whose KV cache holds so many sequences.
     pub fn new(engine: Engine, options: SchedulerOptions) -> Self {
         let options = SchedulerOptions { sequences: options.sequences.clamp(1, MAX_SEQUENCES), ..options };
         let cache = PrefixCache::new(engine.pools().clone(), engine.windows(), options.cache.div_ceil(KV_BLOCK));
@@ -154,10 +179,12 @@ impl Scheduler {
         Self { engine, options, cache, waiting, running, draws, pace, metrics: Metrics::default(), next: 0 }
     }
 
+    /// What it runs.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
+    /// Ends every request.
     pub fn into_engine(self) -> Engine {
         self.engine
     }
@@ -215,6 +242,7 @@ impl Scheduler {
         self.waiting.len() + self.running.len()
     }
 
+    /// Counters since the start.
     pub fn metrics(&self) -> Metrics {
         let (blocks, free) = self.engine.pools().with(|p| {
             let largest = p.iter().max_by_key(|p| p.blocks());
@@ -269,7 +297,7 @@ impl Scheduler {
             match self.run_planned() {
                 Ok(()) => {
                     if let [job] = &mut self.running[..] {
-                        job.decoder.took(begun.elapsed());
+                        job.decoder.record_time(begun.elapsed());
                     }
                     self.take(each);
                     return rows;
@@ -320,13 +348,13 @@ impl Scheduler {
     fn plan_decoding(&mut self) -> usize {
         let (mut rows, mut outputs) = (0, 0);
         let context = self.engine.context();
-        // Guesses only as long as all that is decoded stays a small batch.
+        // Drafts only as long as all that is decoded stays a small batch.
         let (batch, small_batch) = self.engine.decode_rows();
         let spare = small_batch.saturating_sub(self.running.len()) / self.running.len().max(1);
         for job in self.running.iter_mut().filter(|job| !job.decoder.reading()) {
             let room = (context - job.sequence.len()).min(batch - rows);
-            let guesses = spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1));
-            let most = room.min(job.decoder.pending() + guesses);
+            let drafts = spare.min(MAX_OUTPUTS.saturating_sub(outputs + 1));
+            let most = room.min(job.decoder.pending() + drafts);
             if most > 0 && outputs < MAX_OUTPUTS {
                 rows += Self::plan_job(job, most);
                 outputs += job.outputs;
@@ -372,7 +400,7 @@ impl Scheduler {
             decoder.look_ahead(&self.engine, *outputs);
             let prompt = decoder.reading();
             self.draws.extend(decoder.draws(*outputs));
-            parts.push(Part { sequence, tokens: decoder.rows(), outputs: decoder.outputs(*outputs), prompt });
+            parts.push(StepInput { sequence, tokens: decoder.rows(), outputs: decoder.outputs(*outputs), prompt });
         }
         self.engine.step_with(&mut parts, 1, |vars| vars.draws_mut().copy_from_slice(&self.draws))
     }

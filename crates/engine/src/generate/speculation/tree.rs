@@ -1,8 +1,8 @@
-//! Guesses that exclude each other, verified in one step: each sees only those it goes on from.
+//! Drafts that exclude each other, verified in one step: each sees only the tokens it continues.
 //!
-//! Nodes are fed as rows in their order. Guesses of the same depth have the same position and are stored in different
-//! places; places of other branches are hidden from a row. The likeliest guess comes first and so lies where it will stay;
-//! what was right of another one moves there afterwards. All places of a tree are in one block: then a branch adds up its
+//! Nodes are fed as rows in their order. Nodes of the same depth have the same position and are stored in different
+//! places; places of other branches are hidden from a row. The likeliest draft comes first and so lies where it will stay;
+//! what is accepted of another one moves there afterwards. All places of a tree are in one block: then a branch adds up its
 //! attention as it would alone, and the text stays the same to the bit.
 
 use akunu_plan::RowVars;
@@ -53,10 +53,10 @@ impl Tree {
         (0..self.len()).find(|n| self.parents[*n] == parent && self.tokens[*n] == token)
     }
 
-    /// Adds a guess; its beginning may be there already.
-    pub fn add(&mut self, guess: &[u32]) {
+    /// Adds a draft; its beginning may be there already.
+    pub fn add(&mut self, draft: &[u32]) {
         let mut at = None;
-        for &token in guess {
+        for &token in draft {
             at = self.child(at, token).or_else(|| {
                 self.tokens.push(token);
                 self.parents.push(at.map_or(NONE, |p| p as u32));
@@ -99,10 +99,10 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Engine, LoadOptions, Outputs, Part, Sequence};
+    use crate::{Engine, LoadOptions, Outputs, Sequence, StepInput};
 
     #[test]
-    fn guesses_share_their_beginnings() {
+    fn drafts_share_their_beginnings() {
         let mut tree = Tree::default();
         tree.add(&[5, 6, 7]);
         assert!(tree.is_chain());
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn rows_see_those_they_go_on_from() {
         let mut tree = Tree::default();
-        [&[5, 6, 7][..], &[5, 9], &[8]].iter().for_each(|guess| tree.add(guess));
+        [&[5, 6, 7][..], &[5, 9], &[8]].iter().for_each(|draft| tree.add(draft));
         let mut rows = [RowVars::default(); 5];
         tree.place(100, &mut rows);
         assert_eq!(rows.map(|r| r.position), [100, 101, 102, 101, 100]);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn decode(engine: &mut Engine, sequence: &mut Sequence, token: u32) -> Vec<f32> {
-        engine.step(&mut [Part { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false }]).unwrap();
+        engine.step(&mut [StepInput { sequence, tokens: &[token], outputs: Outputs::Last, prompt: false }]).unwrap();
         engine.logits_of(0).to_vec()
     }
 
@@ -144,9 +144,9 @@ mod tests {
             Engine::embedded(LoadOptions { sequences: 2, ..q8 }),
             Engine::load(&windowed, LoadOptions { sequences: 2, ..LoadOptions::default() }),
         ];
-        let guesses: [&[u32]; 4] = [&[5, 6, 7, 8], &[5, 9, 10], &[11, 12], &[5, 6, 13]];
+        let drafts: [&[u32]; 4] = [&[5, 6, 7, 8], &[5, 9, 10], &[11, 12], &[5, 6, 13]];
         let mut tree = Tree::default();
-        guesses.iter().for_each(|guess| tree.add(guess));
+        drafts.iter().for_each(|draft| tree.add(draft));
         for mut engine in engines.map(Result::unwrap) {
             for held in [3, 63, 100, 116] {
                 let text: Vec<u32> = (0..held as u32 + 1).map(|i| i * 37 % 500).collect();
@@ -154,17 +154,17 @@ mod tests {
                 let mut branched = engine.sequence();
                 engine.prefill(&mut branched, head).unwrap();
                 let rows: Vec<u32> = [last].iter().chain(tree.tokens()).copied().collect();
-                let part = Part { sequence: &mut branched, tokens: &rows, outputs: Outputs::All, prompt: false };
+                let part = StepInput { sequence: &mut branched, tokens: &rows, outputs: Outputs::All, prompt: false };
                 engine.step_with(&mut [part], 1, |vars| tree.place(held + 1, &mut vars.rows_mut()[1..])).unwrap();
                 let logits: Vec<Vec<f32>> = (0..rows.len()).map(|i| engine.logits_of(i).to_vec()).collect();
-                for guess in guesses {
+                for draft in drafts {
                     let mut path: Vec<usize> = Vec::new();
-                    guess.iter().for_each(|t| path.extend(tree.child(path.last().copied(), *t)));
+                    draft.iter().for_each(|t| path.extend(tree.child(path.last().copied(), *t)));
                     let mut alone = engine.sequence();
                     engine.prefill(&mut alone, head).unwrap();
                     decode(&mut engine, &mut alone, last);
-                    for (token, node) in guess.iter().zip(&path) {
-                        assert_eq!(decode(&mut engine, &mut alone, *token), logits[node + 1], "{guess:?}");
+                    for (token, node) in draft.iter().zip(&path) {
+                        assert_eq!(decode(&mut engine, &mut alone, *token), logits[node + 1], "{draft:?}");
                     }
                     let mut kept = branched.fork();
                     // A fork's block is copied before it is written, as a sequence's own always is.
@@ -172,7 +172,7 @@ mod tests {
                     engine.gather(&kept, held + 1, &path);
                     kept.truncate(held + 1 + path.len()).unwrap();
                     let expected = decode(&mut engine, &mut alone, 99);
-                    assert_eq!(decode(&mut engine, &mut kept, 99), expected, "{guess:?} after {held}");
+                    assert_eq!(decode(&mut engine, &mut kept, 99), expected, "{draft:?} after {held}");
                 }
             }
         }

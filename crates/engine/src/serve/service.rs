@@ -1,7 +1,7 @@
 //! A scheduler on a thread of its own, for any number of callers: blocking or async.
 
+use super::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
 use crate::generate::Piece;
-use crate::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
 use crate::{Engine, Error, SchedulerOptions};
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -128,6 +128,7 @@ pub struct Service {
 }
 
 impl Service {
+    /// Starts the thread that runs the engine.
     pub fn start(engine: Engine, options: SchedulerOptions) -> Result<Service, Error> {
         let (submissions, inbox) = mpsc::channel();
         let metrics = Arc::new(Mutex::new(Metrics::default()));

@@ -1,7 +1,7 @@
 //! A sequence: which KV blocks hold its positions.
 
 use crate::Error;
-use crate::blocks::Pools;
+use crate::kv::blocks::Pools;
 use akunu_plan::{KV_BLOCK, NO_BLOCK};
 
 /// A block to be copied before it is written: group, from, to.
@@ -26,7 +26,7 @@ impl Sequence {
     }
 
     /// The same, with a group that an encoder fills.
-    pub(crate) fn hearing(mut self, encoded: Option<usize>) -> Self {
+    pub(crate) fn with_encoder(mut self, encoded: Option<usize>) -> Self {
         self.encoded = encoded;
         self
     }
@@ -36,6 +36,7 @@ impl Sequence {
         self.len
     }
 
+    /// Whether it holds no position.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -174,7 +175,7 @@ impl Sequence {
 }
 
 impl Sequence {
-    /// Takes new blocks for what an encoder is about to write; whatever was heard before is let go.
+    /// Takes new blocks for what an encoder is about to write; what it wrote before is let go.
     pub(crate) fn reserve_encoded(&mut self, blocks: usize) -> Result<(), Error> {
         let Some(group) = self.encoded else { return Ok(()) };
         let table = &mut self.tables[group];
@@ -188,8 +189,8 @@ impl Sequence {
         })
     }
 
-    /// Whether there is something that was heard.
-    pub(crate) fn has_heard(&self) -> bool {
+    /// Whether an encoder has filled its group.
+    pub(crate) fn has_encoded(&self) -> bool {
         self.encoded.is_some_and(|group| !self.tables[group].is_empty())
     }
 }
@@ -254,10 +255,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_heard_is_shared_by_forks_and_outlives_truncation() {
+    fn encoded_audio_is_shared_by_forks_and_outlives_truncation() {
         let pools = Pools::new([8, 6]);
-        let mut first = Sequence::new(pools.clone(), vec![None, None]).hearing(Some(1));
-        assert!(!first.has_heard());
+        let mut first = Sequence::new(pools.clone(), vec![None, None]).with_encoder(Some(1));
+        assert!(!first.has_encoded());
         first.reserve_encoded(3).unwrap();
         first.reserve(10, &mut Vec::new()).unwrap();
         first.set_len(10);

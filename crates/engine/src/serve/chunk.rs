@@ -1,7 +1,7 @@
 //! How much of the prompts is read between two steps of those who decode: what takes as long as such a step, so that a
 //! long prompt makes others wait about twice as long as without it, on any machine and at any depth.
 
-use crate::observe;
+use crate::average;
 use std::time::Duration;
 
 /// The smallest chunk of a prompt that is worth a step.
@@ -25,12 +25,12 @@ impl ChunkPace {
 
     /// A step of those who decode took this long.
     pub fn decoded(&mut self, time: Duration) {
-        observe::took(&mut self.decoding, time.as_secs_f64());
+        average::record(&mut self.decoding, time.as_secs_f64());
     }
 
     /// A chunk of `rows` rows took this long, while others waited: rows of large chunks, that nobody waits for, cost less.
     pub fn read(&mut self, rows: usize, time: Duration) {
-        observe::took(&mut self.row, time.as_secs_f64() / rows.max(1) as f64);
+        average::record(&mut self.row, time.as_secs_f64() / rows.max(1) as f64);
     }
 }
 

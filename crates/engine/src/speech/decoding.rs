@@ -1,12 +1,12 @@
 //! One window of speech to tokens: greedy, the best of several samples, or beams, all rows of the same steps.
 
 use super::{Decoding, Vocabulary};
-use crate::engine::{Outputs, Part};
+use crate::engine::{Outputs, StepInput};
 use crate::{Engine, Error, Sequence};
 use akunu_plan::DrawVars;
 use akunu_plan::rules::{Chosen, RuleVars, Rules, log_sum};
 
-/// A window that was heard, with the tokens before its text already fed.
+/// An encoded window, with the tokens before its text already fed.
 pub struct Prompted {
     sequence: Sequence,
     /// After the last of the tokens.
@@ -25,15 +25,15 @@ pub struct Decoded {
 }
 
 impl Prompted {
-    /// Feeds a fork of `heard` what was said before, and what to do: `task` begins with the start token.
+    /// Feeds a fork of `encoded` what was said before, and what to do: `task` begins with the start token.
     pub fn new(
         engine: &mut Engine,
         vocabulary: &Vocabulary,
-        heard: &Sequence,
+        encoded: &Sequence,
         previous: &[u32],
         task: &[u32],
     ) -> Result<Self, Error> {
-        let mut sequence = heard.fork();
+        let mut sequence = encoded.fork();
         let mut tokens = Vec::new();
         if !previous.is_empty() {
             tokens.push(vocabulary.previous);
@@ -44,7 +44,7 @@ impl Prompted {
         let rows = task.len();
         let (at_start, logits) = if tokens.len() <= engine.chunk() {
             let outputs = Outputs::Tail(rows);
-            engine.step(&mut [Part { sequence: &mut sequence, tokens: &tokens, outputs, prompt: true }])?;
+            engine.step(&mut [StepInput { sequence: &mut sequence, tokens: &tokens, outputs, prompt: true }])?;
             (engine.logits_of(0).to_vec(), engine.logits_of(rows - 1).to_vec())
         } else {
             let (before, rest) = tokens.split_at(tokens.len() + 1 - rows);
@@ -92,11 +92,11 @@ fn feed(
     outputs: Outputs,
 ) -> Result<(), Error> {
     let standing: Vec<(RuleVars, DrawVars)> = candidates.iter().map(|c| (c.text, c.draw)).collect();
-    let mut parts: Vec<Part<'_>> = candidates
+    let mut parts: Vec<StepInput<'_>> = candidates
         .iter_mut()
         .map(|c| {
             let last = c.tokens.len().saturating_sub(1);
-            Part { sequence: &mut c.sequence, tokens: &c.tokens[last..], outputs, prompt: false }
+            StepInput { sequence: &mut c.sequence, tokens: &c.tokens[last..], outputs, prompt: false }
         })
         .collect();
     engine.step_with(&mut parts, steps, |vars| {

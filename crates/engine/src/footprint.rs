@@ -11,12 +11,14 @@ use akunu_plan::{KV_BLOCK, Program};
 pub struct Needs {
     /// Read from the file.
     pub weights: u64,
+    /// The KV cache, at the context it was asked for.
     pub kv: u64,
     /// Activations, logits, constants and step variables.
     pub scratch: u64,
 }
 
 impl Needs {
+    /// All of them.
     pub fn total(&self) -> u64 {
         self.weights.saturating_add(self.kv).saturating_add(self.scratch)
     }
@@ -59,7 +61,7 @@ impl Footprint {
     /// By KV group: the blocks that sequences of up to `context` positions need.
     pub(crate) fn blocks(&self, context: usize) -> Vec<usize> {
         let blocks = |group: &KvGroup| {
-            // Two recordings: the next one is heard while the one before it is still held.
+            // Two recordings: the next one is encoded while the one before it is still held.
             if let Some(positions) = group.encoded {
                 return 2 * positions.div_ceil(KV_BLOCK);
             }
@@ -71,6 +73,7 @@ impl Footprint {
         self.groups.iter().map(blocks).collect()
     }
 
+    /// What it needs with this context.
     pub fn needs(&self, context: usize) -> Needs {
         let blocks = self.blocks(context);
         let kv = |(group, blocks): (&KvGroup, &usize)| (group.block_bytes as u64).saturating_mul(*blocks as u64);

@@ -1,10 +1,10 @@
 //! One generation, apart from where it runs: which rows it wants next, and what follows from their logits.
 
-use crate::constraint::Constraint;
-use crate::generate::{Finish, GenerateOptions, Piece};
-use crate::sample::{Sampler, SamplingOptions, log_probabilities};
-use crate::speculate::{Speculator, Tree};
-use crate::stop::StopStrings;
+use super::constraint::Constraint;
+use super::sampling::{Sampler, SamplingOptions, log_probabilities};
+use super::speculation::{Speculator, Tree};
+use super::stop::StopStrings;
+use super::{Finish, GenerateOptions, Piece};
 use crate::{Engine, Error, LogProbs, Outputs, Sequence};
 use akunu_plan::DrawVars;
 use akunu_text::{Detokenizer, Tokenizer};
@@ -28,13 +28,13 @@ pub(crate) struct Decoder {
     fed: usize,
     /// How many after those that `context_shift` keeps went when the context was full.
     dropped: usize,
-    /// Guesses at what comes after `tokens`: fed with them, kept as far as they are right.
+    /// What may come after `tokens`: fed with them, kept as far as it is accepted.
     drafts: Tree,
-    /// The nodes of it that were right.
+    /// The accepted nodes of it.
     path: Vec<usize>,
     speculator: Option<Speculator>,
-    /// Of the last step: guesses that were right, and all.
-    pub guessed: (usize, usize),
+    /// Of the last step: drafted tokens that were accepted, and all.
+    pub verified: (usize, usize),
     rows: Vec<u32>,
     /// Chosen but not yet given out.
     pub pieces: VecDeque<Piece>,
@@ -66,7 +66,7 @@ impl Decoder {
             drafts: Tree::default(),
             path: Vec::new(),
             speculator: Speculator::new(options.speculation),
-            guessed: (0, 0),
+            verified: (0, 0),
             rows: Vec::new(),
             pieces: VecDeque::new(),
             finish: None,
@@ -101,7 +101,7 @@ impl Decoder {
         self.fed < self.prompt
     }
 
-    /// Whether it feeds the token it chose last, and could guess what follows.
+    /// Whether it feeds the token it chose last, and could draft what follows.
     pub fn decoding(&self) -> bool {
         self.pending() == 1 && !self.reading()
     }
@@ -175,19 +175,19 @@ impl Decoder {
         (0..outputs).map(move |output| self.draw_ahead(draw, ahead(output)))
     }
 
-    /// Guesses for the coming step, only.
+    /// The drafts for the coming step, only.
     pub fn set_drafts(&mut self, drafts: &[u32]) {
         self.drafts.clear();
         self.drafts.add(drafts);
     }
 
-    /// The guesses of the planned step, and the nodes of them that were right, once it is taken.
+    /// The drafts of the planned step, and their accepted nodes, once it is taken.
     pub fn drafts(&self) -> (&Tree, &[usize]) {
         (&self.drafts, &self.path)
     }
 
     /// Chooses the rows of the next step, `most` at most; how many at their end give logits. They are the prompt's or come
-    /// after it, not both. Guesses may have branches as far as they have `places`.
+    /// after it, not both. Drafts may have branches as far as they have `places`.
     pub fn plan(&mut self, most: usize, places: usize) -> usize {
         let kept = self.remaining().0.len();
         let end = if self.fed < kept { kept } else { self.tokens.len() };
@@ -204,7 +204,7 @@ impl Decoder {
         }
         let room = (most - pending).min(self.wanted().saturating_sub(1));
         if let Some(speculator) = self.speculator.as_mut().filter(|_| decoding) {
-            speculator.guess(&self.tokens, room, places, &mut self.drafts);
+            speculator.draft(&self.tokens, room, places, &mut self.drafts);
         }
         self.drafts.truncate(room);
         self.rows.extend_from_slice(self.drafts.tokens());
@@ -231,7 +231,7 @@ impl Decoder {
         &self.rows
     }
 
-    /// Takes the planned step's logits and what the backend chose from them, and the sequence back to what was right.
+    /// Takes the planned step's logits and what the backend chose from them, and the sequence back to what is accepted.
     pub fn take<'l>(
         &mut self,
         sequence: &mut Sequence,
@@ -246,7 +246,7 @@ impl Decoder {
         while complete && self.finish.is_none() {
             let (logits, chosen) = outputs(self.path.last().map_or(0, |node| node + 1));
             self.choose(logits, chosen)?;
-            // Guesses that were chosen have their rows in the KV cache already.
+            // Accepted tokens have their rows in the KV cache already.
             while let Some(&token) = self.tokens.get(known + self.path.len())
                 && let Some(node) = self.drafts.child(self.path.last().copied(), token)
             {
@@ -257,7 +257,7 @@ impl Decoder {
                 break;
             }
         }
-        self.guessed = (self.path.len(), self.drafts.len());
+        self.verified = (self.path.len(), self.drafts.len());
         if let Some(speculator) = self.speculator.as_mut().filter(|_| complete && pending == 1) {
             speculator.learn(&self.tokens[known..]);
         }
@@ -268,9 +268,9 @@ impl Decoder {
     }
 
     /// The planned step took this long, for this generation alone.
-    pub fn took(&mut self, time: Duration) {
+    pub fn record_time(&mut self, time: Duration) {
         if let Some(speculator) = &mut self.speculator {
-            speculator.took(self.rows.len(), time);
+            speculator.record_step(self.rows.len(), time);
         }
     }
 

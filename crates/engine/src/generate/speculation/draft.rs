@@ -1,13 +1,13 @@
-//! A smaller model of the same vocabulary that guesses for a larger one.
+//! A smaller model of the same vocabulary that drafts for a larger one.
 
-use super::MOST_GUESSES;
+use super::MAX_DRAFT;
 use super::pace::Pace;
-use crate::sample::{Sampler, SamplingOptions};
+use crate::generate::sampling::{Sampler, SamplingOptions};
 use crate::{Engine, Error, Sequence};
 use akunu_plan::DrawVars;
 use std::time::{Duration, Instant};
 
-/// Tokens without a guess after which one is tried again.
+/// Tokens without a draft after which one is tried again.
 const PATIENCE: usize = 48;
 
 /// A draft model with its place in the text.
@@ -28,20 +28,22 @@ pub struct Draft {
     sequence: Sequence,
     /// What is in `sequence`.
     tokens: Vec<u32>,
-    guess: Vec<u32>,
+    draft: Vec<u32>,
     pace: Pace,
-    /// Tokens since the last guess.
+    /// Tokens since the last draft.
     silent: usize,
-    /// Guesses tried, and those that were right, since the start.
-    pub tried: u64,
-    pub right: u64,
+    /// Tokens drafted since the start, and those that were accepted.
+    pub drafted: u64,
+    /// Of those, tokens that the larger model chose too.
+    pub accepted: u64,
 }
 
 impl Draft {
+    /// With an empty sequence of its own.
     pub fn new(engine: Engine) -> Self {
         let sequence = engine.sequence();
-        let (tokens, guess, pace) = (Vec::new(), Vec::new(), Pace::default());
-        Self { engine, sequence, tokens, guess, pace, silent: 0, tried: 0, right: 0 }
+        let (tokens, draft, pace) = (Vec::new(), Vec::new(), Pace::default());
+        Self { engine, sequence, tokens, draft, pace, silent: 0, drafted: 0, accepted: 0 }
     }
 
     /// Whether its tokens mean what the tokens of `target` mean.
@@ -58,17 +60,17 @@ impl Draft {
         Ok(())
     }
 
-    /// Guesses at what follows `tokens`, of which the next is the `index`-th chosen; as many as are worth trying.
-    pub(crate) fn guess(
+    /// Drafts what follows `tokens`, of which the next is the `index`-th chosen; as much as is worth verifying.
+    pub(crate) fn draft(
         &mut self,
         tokens: &[u32],
         index: u64,
         sampling: &SamplingOptions,
         most: usize,
     ) -> Result<&[u32], Error> {
-        self.guess.clear();
+        self.draft.clear();
         let room = self.engine.context().saturating_sub(tokens.len());
-        let most = most.min(MOST_GUESSES).min(room);
+        let most = most.min(MAX_DRAFT).min(room);
         let mut n = self.pace.best(0, most);
         if n == 0 && self.silent >= PATIENCE {
             n = most.min(2);
@@ -82,7 +84,7 @@ impl Draft {
         let last = self.follow(tokens)?;
         if let Some(draw) = sampling.on_backend() {
             let draw = DrawVars { index: index as u32, ..draw };
-            self.guess.extend_from_slice(self.engine.chain(&mut self.sequence, last, n, draw)?);
+            self.draft.extend_from_slice(self.engine.chain(&mut self.sequence, last, n, draw)?);
         } else {
             // With the same draws the two models agree as often as they can.
             let mut sampler = Sampler::new(sampling.clone()).starting_at(index);
@@ -92,13 +94,13 @@ impl Draft {
                 let logits = self.engine.prefill(&mut self.sequence, &[last])?;
                 let token = sampler.sample(logits, &text);
                 text.push(token);
-                self.guess.push(token);
+                self.draft.push(token);
             }
         }
         self.tokens.push(last);
-        self.tokens.extend_from_slice(&self.guess[..self.guess.len() - 1]);
-        self.pace.guessing(begun.elapsed() / n as u32);
-        Ok(&self.guess)
+        self.tokens.extend_from_slice(&self.draft[..self.draft.len() - 1]);
+        self.pace.record_drafting(begun.elapsed() / n as u32);
+        Ok(&self.draft)
     }
 
     /// Brings the sequence to all but the last of `tokens`; the last.
@@ -121,11 +123,11 @@ impl Draft {
         Ok(last)
     }
 
-    /// `right` of `tried` guesses were; the step that tried them took this long.
-    pub(crate) fn learn(&mut self, right: usize, tried: usize, time: Duration) {
-        self.pace.guessed(0, right, tried);
-        self.pace.took(tried + 1, time);
-        self.tried += tried as u64;
-        self.right += right as u64;
+    /// `accepted` of `drafted` tokens were; the step that verified them took this long.
+    pub(crate) fn learn(&mut self, accepted: usize, drafted: usize, time: Duration) {
+        self.pace.record_verified(0, accepted, drafted);
+        self.pace.record_step(drafted + 1, time);
+        self.drafted += drafted as u64;
+        self.accepted += accepted as u64;
     }
 }

@@ -22,14 +22,23 @@ pub use logprobs::{LogProbs, log_probabilities};
 /// One stage of the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Repetition, frequency and presence.
     Penalties,
+    /// See [`Dry`].
     Dry,
+    /// Keeps logits within so many standard deviations of the largest.
     TopNSigma,
+    /// Keeps the likeliest tokens, a number of them.
     TopK,
+    /// Keeps tokens about as surprising as is expected.
     Typical,
+    /// Keeps the likeliest tokens that have so much of the probability together.
     TopP,
+    /// Keeps tokens that have at least this share of the likeliest's probability.
     MinP,
+    /// Drops the likeliest tokens, now and then, where others are likely enough.
     Xtc,
+    /// Divides logits.
     Temperature,
 }
 
@@ -47,10 +56,12 @@ impl Stage {
         ("temperature", Stage::Temperature),
     ];
 
+    /// By the name that flags and requests use.
     pub fn from_name(name: &str) -> Option<Stage> {
         Self::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 
+    /// The name that flags and requests use.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|row| row.1 == self).map_or("", |row| row.0)
     }
@@ -61,6 +72,7 @@ impl Stage {
 pub struct Dry {
     /// 0: off.
     pub multiplier: f32,
+    /// The penalty grows by this factor with every token more.
     pub base: f32,
     /// The longest repetition without a penalty is one token shorter.
     pub allowed_length: usize,
@@ -80,6 +92,7 @@ impl Default for Dry {
 /// Mirostat 2: keeps the surprise of the text near `tau` bits a token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mirostat {
+    /// The surprise per token that it holds, in bits.
     pub tau: f32,
     /// How fast it corrects itself.
     pub eta: f32,
@@ -94,6 +107,7 @@ impl Default for Mirostat {
 /// How to choose. Temperature 0 takes the likeliest and needs nothing else.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SamplingOptions {
+    /// 0: the likeliest token.
     pub temperature: f32,
     /// The temperature moves this far up and down with the entropy; 0: it stays.
     pub dynamic_temperature: f32,
@@ -111,7 +125,9 @@ pub struct SamplingOptions {
     pub top_n_sigma: f32,
     /// How often XTC strikes: of the tokens above the threshold only the least likely stays. 0: never.
     pub xtc_probability: f32,
+    /// The probability from which on a token counts as likely.
     pub xtc_threshold: f32,
+    /// Holds the surprise of the text; `None`: off.
     pub mirostat: Option<Mirostat>,
     /// Divides positive logits of recent tokens, multiplies negative ones; 1: none.
     pub repeat_penalty: f32,
@@ -121,11 +137,13 @@ pub struct SamplingOptions {
     pub presence_penalty: f32,
     /// How many recent tokens these three look at.
     pub repeat_last: usize,
+    /// Penalties for repeating long runs of tokens.
     pub dry: Dry,
     /// Added to the logits of single tokens.
     pub logit_bias: Vec<(u32, f32)>,
     /// The stages, in their order.
     pub chain: Vec<Stage>,
+    /// The same seed draws the same tokens.
     pub seed: u64,
 }
 
@@ -221,6 +239,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
+    /// At the first token of a text.
     pub fn new(options: SamplingOptions) -> Self {
         Self {
             mu: options.mirostat.map_or(0.0, |m| 2.0 * m.tau),
@@ -257,6 +276,7 @@ impl Sampler {
         self.index
     }
 
+    /// As they were given.
     pub fn options(&self) -> &SamplingOptions {
         &self.options
     }

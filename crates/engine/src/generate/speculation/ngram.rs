@@ -20,17 +20,17 @@ pub struct Ngrams {
 }
 
 impl Ngrams {
-    /// Guesses up to `most` tokens after `text`; how many tokens the place was found by, 0 where there is none. `others`
-    /// gets guesses of the other places that begin differently, up to `branches`.
-    pub fn guess(
+    /// Drafts up to `most` tokens after `text`; how many tokens the place was found by, 0 where there is none. `others`
+    /// gets drafts of the other places that begin differently, up to `branches`.
+    pub fn find(
         &mut self,
         text: &[u32],
         most: usize,
-        guess: &mut Vec<u32>,
+        draft: &mut Vec<u32>,
         branches: usize,
         others: &mut Vec<Vec<u32>>,
     ) -> usize {
-        guess.clear();
+        draft.clear();
         others.clear();
         self.grow(text);
         let Some(key) = text.last_chunk::<KEY>() else { return 0 };
@@ -60,16 +60,16 @@ impl Ngrams {
             return 0;
         }
         for &other in &places[..found] {
-            let begins = |guess: &[u32]| guess.first() == Some(&text[other]);
+            let begins = |draft: &[u32]| draft.first() == Some(&text[other]);
             if others.len() < branches && text[other] != text[at] && !others.iter().any(|o| begins(o)) {
                 others.push(text[other..].iter().take(most).copied().collect());
             }
         }
         for i in 0..most {
-            // A text that repeats itself goes on with its own guess.
-            let next = text.get(at + i).or_else(|| guess.get(at + i - text.len())).copied();
+            // A text that repeats itself goes on with its own draft.
+            let next = text.get(at + i).or_else(|| draft.get(at + i - text.len())).copied();
             let Some(next) = next else { break };
-            guess.push(next);
+            draft.push(next);
         }
         matched
     }
@@ -91,45 +91,45 @@ impl Ngrams {
 mod tests {
     use super::*;
 
-    fn guess(text: &[u32], most: usize) -> (usize, Vec<u32>) {
-        let (mut guess, mut others) = (Vec::new(), Vec::new());
+    fn draft(text: &[u32], most: usize) -> (usize, Vec<u32>) {
+        let (mut draft, mut others) = (Vec::new(), Vec::new());
         let mut ngrams = Ngrams::default();
         // The text grows token by token, as it does when it is written.
         for end in 1..text.len() {
-            ngrams.guess(&text[..end], most, &mut guess, 2, &mut others);
+            ngrams.find(&text[..end], most, &mut draft, 2, &mut others);
         }
-        let matched = ngrams.guess(text, most, &mut guess, 2, &mut others);
-        assert!(others.iter().all(|o| o.first() != guess.first() && !o.is_empty()));
-        (matched, guess)
+        let matched = ngrams.find(text, most, &mut draft, 2, &mut others);
+        assert!(others.iter().all(|o| o.first() != draft.first() && !o.is_empty()));
+        (matched, draft)
     }
 
     #[test]
-    fn what_came_after_the_same_tokens_is_guessed() {
-        assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 1, 2, 3], 3), (3, vec![4, 5, 6]));
-        assert_eq!(guess(&[1, 2, 3, 4, 5, 6, 7, 2, 3], 3), (0, vec![]));
-        assert_eq!(guess(&[1, 2], 3), (0, vec![]));
-        assert_eq!(guess(&[], 3), (0, vec![]));
+    fn what_came_after_the_same_tokens_is_drafted() {
+        assert_eq!(draft(&[1, 2, 3, 4, 5, 6, 1, 2, 3], 3), (3, vec![4, 5, 6]));
+        assert_eq!(draft(&[1, 2, 3, 4, 5, 6, 7, 2, 3], 3), (0, vec![]));
+        assert_eq!(draft(&[1, 2], 3), (0, vec![]));
+        assert_eq!(draft(&[], 3), (0, vec![]));
     }
 
     #[test]
     fn the_longest_match_wins_over_the_newest() {
         let text = [9, 8, 1, 2, 3, 40, 0, 1, 2, 3, 50, 9, 8, 1, 2, 3];
-        assert_eq!(guess(&text, 1), (5, vec![40]));
+        assert_eq!(draft(&text, 1), (5, vec![40]));
         let text = [1, 2, 3, 40, 0, 1, 2, 3, 50, 0, 7, 1, 2, 3];
-        assert_eq!(guess(&text, 1), (3, vec![50]));
+        assert_eq!(draft(&text, 1), (3, vec![50]));
     }
 
     #[test]
-    fn other_places_give_other_guesses() {
+    fn other_places_give_other_drafts() {
         let text = [1, 2, 3, 40, 41, 0, 1, 2, 3, 50, 51, 0, 1, 2, 3, 40, 60, 7, 1, 2, 3];
-        let (mut guess, mut others) = (Vec::new(), Vec::new());
-        Ngrams::default().guess(&text, 2, &mut guess, 2, &mut others);
-        assert_eq!((guess, others), (vec![40, 60], vec![vec![50, 51]]));
+        let (mut draft, mut others) = (Vec::new(), Vec::new());
+        Ngrams::default().find(&text, 2, &mut draft, 2, &mut others);
+        assert_eq!((draft, others), (vec![40, 60], vec![vec![50, 51]]));
     }
 
     #[test]
     fn a_loop_goes_on_as_long_as_is_asked() {
-        assert_eq!(guess(&[7, 7, 7, 7], 5), (3, vec![7; 5]));
-        assert_eq!(guess(&[1, 2, 3, 1, 2, 3, 1], 5).1, [2, 3, 1, 2, 3]);
+        assert_eq!(draft(&[7, 7, 7, 7], 5), (3, vec![7; 5]));
+        assert_eq!(draft(&[1, 2, 3, 1, 2, 3, 1], 5).1, [2, 3, 1, 2, 3]);
     }
 }

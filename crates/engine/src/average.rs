@@ -1,0 +1,13 @@
+//! Moving averages of what was measured.
+
+/// How fast old observations are forgotten.
+pub const RATE: f64 = 0.1;
+/// The same where something took less time than the average: what else a machine does makes steps longer, never shorter.
+const SHORTER: f64 = 0.5;
+
+/// Adds an observation in seconds; the average is 0 where nothing was measured.
+pub fn record(average: &mut f64, seconds: f64) {
+    let seconds = seconds.max(1e-9);
+    let rate = if *average == 0.0 { 1.0 } else { [RATE, SHORTER][usize::from(seconds < *average)] };
+    *average += rate * (seconds - *average);
+}

@@ -1,0 +1,13 @@
+//! One text: what to generate and how, and what follows from the logits of a step.
+
+pub(crate) mod constraint;
+pub(crate) mod decoder;
+mod generation;
+mod options;
+pub(crate) mod sampling;
+pub(crate) mod speculation;
+mod stop;
+
+pub use constraint::Thinking;
+pub use generation::Generate;
+pub use options::{Finish, GenerateOptions, Piece};

@@ -1,0 +1,7 @@
+//! The KV cache: which blocks hold what of whom.
+
+pub(crate) mod blocks;
+pub(crate) mod prefix;
+pub(crate) mod sequence;
+pub(crate) mod session;
+mod shift;

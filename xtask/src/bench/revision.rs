@@ -1,0 +1,101 @@
+//! `cargo xtask bench revision`: our speed and an earlier build's, level by level, in rounds that alternate.
+
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::report::{self, Spread};
+use super::{Peers, build, machine, models, ours};
+
+/// What to measure and against what.
+#[derive(Clone, Debug)]
+pub struct Revision {
+    /// The earlier binary.
+    pub before: PathBuf,
+    /// Our binary, models, rounds and tokens; the rest does not matter.
+    pub ours: Peers,
+    /// The machine's best where there are none.
+    pub levels: Vec<String>,
+}
+
+/// Tokens a second of both builds, one pair a round: the earlier one first.
+struct Measured {
+    name: String,
+    prefill: Vec<(f64, f64)>,
+    decode: Vec<(f64, f64)>,
+}
+
+pub fn revision(options: &Revision) -> anyhow::Result<bool> {
+    let after = options.ours.akunu.clone().map_or_else(build, Ok)?;
+    let levels: Vec<Option<&String>> = match options.levels.is_empty() {
+        true => vec![None],
+        false => options.levels.iter().map(Some).collect(),
+    };
+    let (mut results, mut raw) = (Vec::new(), Vec::new());
+    for level in levels {
+        let one = Peers { level: level.cloned(), ..options.ours.clone() };
+        for (model, path) in models(&one)? {
+            let name = level.map_or(model.clone(), |level| format!("{model}, {level}"));
+            eprintln!("{name}");
+            let mut measured = Measured { name: name.clone(), prefill: Vec::new(), decode: Vec::new() };
+            for round in 0..one.rounds {
+                // Who comes first meets another machine than who comes second.
+                let mut builds = [&options.before, &after];
+                if round % 2 == 1 {
+                    builds.reverse();
+                }
+                let mut pair: Vec<Value> = builds.iter().map(|b| ours(b, &path, &one)).collect::<Result<_, _>>()?;
+                if round % 2 == 1 {
+                    pair.reverse();
+                }
+                let rate = |side: usize, kind: &str| pair[side][kind]["tokens_per_s"].as_f64();
+                measured.prefill.extend(rate(0, "prefill").zip(rate(1, "prefill")));
+                measured.decode.extend(rate(0, "decode").zip(rate(1, "decode")));
+                pair.iter_mut().for_each(|build| build["model"] = json!(model));
+                raw.push(json!({ "round": round, "model": name, "before": pair[0], "after": pair[1] }));
+            }
+            results.push(measured);
+        }
+    }
+    let Peers { prompt, tokens, threads, .. } = options.ours;
+    report::save(&format!("revision-p{prompt}-n{tokens}-t{threads}"), &table(options, &results), raw)?;
+    Ok(true)
+}
+
+fn table(options: &Revision, results: &[Measured]) -> String {
+    let Peers { prompt, tokens, threads, rounds, .. } = options.ours;
+    let mut text = format!(
+        "{} on {}, {threads} threads; tokens/s as median (lowest–highest) of {rounds} interleaved rounds; the ratio is of \
+         each round, this build to the earlier one.\n\n\
+         | model | prefill {prompt}, before | after | ratio | decode {tokens}, before | after | ratio |\n\
+         |---|---|---|---|---|---|---|\n",
+        machine::date(),
+        machine::processor(),
+    );
+    for result in results {
+        text += &format!("| {} |", result.name);
+        for pairs in [&result.prefill, &result.decode] {
+            let cells = [
+                Spread::of(pairs.iter().map(|p| p.0)).map(|s| s.rate()),
+                Spread::of(pairs.iter().map(|p| p.1)).map(|s| s.rate()),
+                Spread::of(pairs.iter().map(|p| p.1 / p.0)).map(|s| s.ratio()),
+            ];
+            text += &cells.map(|c| format!(" {} |", c.unwrap_or_else(|| "–".into()))).concat();
+        }
+        text += "\n";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ratio_is_of_the_later_build_to_the_earlier() {
+        let options = Revision { before: "x".into(), ours: Peers::new(Vec::new()), levels: Vec::new() };
+        let results = [Measured { name: "m".into(), prefill: vec![(10.0, 20.0)], decode: Vec::new() }];
+        let row = table(&options, &results).lines().last().unwrap().to_owned();
+        assert_eq!(row, "| m | 10.0 (10.0–10.0) | 20.0 (20.0–20.0) | 2.00× (2.00–2.00) | – | – | – |");
+    }
+}
