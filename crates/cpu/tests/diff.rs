@@ -79,7 +79,8 @@ fn fill(mut steps: StepVars<'_>, groups: usize) {
 
 #[test]
 fn every_op_of_every_family_agrees_with_the_reference_executor() {
-    let mut models: Vec<_> = fixtures::models("hf").into_iter().filter(|p| p.starts_with(fixtures::path("hf"))).collect();
+    let mut models: Vec<_> =
+        fixtures::models("hf").into_iter().filter(|p| p.starts_with(fixtures::path("hf"))).collect();
     models.extend(fixtures::models("gguf"));
     models.extend(fixtures::models("mlx"));
     let mut failures = Vec::new();

@@ -137,6 +137,7 @@ impl Drop for Partial {
     /// Where nothing came, nothing stays.
     fn drop(&mut self) {
         if self.len == 0 {
+            drop(fs::remove_file(&self.tag_path));
             drop(fs::remove_file(&self.path));
         }
     }
