@@ -1,5 +1,7 @@
 //! `cargo xtask`: chores of the project.
 
+#![forbid(unsafe_code)]
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -98,6 +98,10 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
     if reader.flag(keys::PARALLEL_RESIDUAL)? == Some(true) {
         return Err(not_supported(reader, "parallel residual".into()));
     }
+    // Some mixtures have the name of a family without them.
+    if let Some(experts @ 1..) = reader.uint(keys::EXPERTS)? {
+        return Err(not_supported(reader, format!("a mixture of {experts} experts")));
+    }
     if !descriptor.causal {
         check_encoder(descriptor, reader)?;
     }

@@ -40,6 +40,7 @@ keys! {
     LOGIT_DIVISOR = "logit_scale", ["logits_scaling"];
     ATTENTION_CAP = "attn_logit_softcapping", ["attn_logit_softcapping"];
     FINAL_CAP = "final_logit_softcapping", ["final_logit_softcapping"];
+    EXPERTS = "expert_count", ["num_local_experts", "num_experts", "n_routed_experts"];
     PARALLEL_RESIDUAL = "use_parallel_residual", ["use_parallel_residual"];
     CAUSAL = "attention.causal", [];
     POOLING = "pooling_type", [];

@@ -51,6 +51,7 @@ fn numbers_of_config_json_are_within_bounds() {
         ("no_rope_layers", json!([1, 1, 1]), &["no_rope_layers", "2 layers"]),
         ("query_pre_attn_scalar", json!(-4.0), &["query_pre_attn_scalar", "above 0"]),
         ("use_parallel_residual", json!(true), &["not supported", "parallel residual"]),
+        ("num_local_experts", json!(8), &["not supported", "a mixture of 8 experts"]),
         ("architectures", json!(["Llama9ForCausalLM"]), &["not supported", "Llama9ForCausalLM", "llama"]),
         ("architectures", json!([]), &["architectures"]),
         ("architectures", json!(7), &["architectures"]),

@@ -10,7 +10,7 @@ use crate::{Error, embedded};
 use akunu_arch::Model;
 use akunu_formats::ModelFile;
 use akunu_plan::backend::{Backend, BoundProgram, KvCopy, KvPool, LoadPlan, Loaded, Preferences, Want};
-use akunu_plan::{Bound, DrawVars, KV_BLOCK, Output, Program, RowVars, RuleVars, StepLayout, StepVars, build};
+use akunu_plan::{Bound, DrawVars, KV_BLOCK, Output, Program, RowVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -384,7 +384,7 @@ impl Engine {
 
     /// Where the text of an output row of the last submission stands, and how its next token would be drawn.
     #[cfg(feature = "audio")]
-    pub(crate) fn standing(&mut self, output: usize) -> (RuleVars, DrawVars) {
+    pub(crate) fn standing(&mut self, output: usize) -> (akunu_plan::RuleVars, DrawVars) {
         let vars = self.loaded.steps();
         (vars.texts()[output], vars.draws()[output])
     }

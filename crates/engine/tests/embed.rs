@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use support::*;
 
 fn encoders() -> Vec<(PathBuf, Golden)> {
-    let all = fixtures::all("hf").into_iter().map(|dir| (dir.clone(), golden::load(&dir.join("golden.safetensors"))));
+    let all =
+        fixtures::models("hf").into_iter().map(|dir| (dir.clone(), golden::load(&dir.join("golden.safetensors"))));
     let found: Vec<_> = all.filter(|(_, golden)| golden.has("hidden.0")).collect();
     assert!(found.len() >= 2, "encoders among the fixtures");
     found

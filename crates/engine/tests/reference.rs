@@ -181,14 +181,14 @@ fn a_context_shifts_as_on_the_cpu() {
 
 #[test]
 fn drafts_are_verified_in_fewer_steps() {
-    let mut engine = reference();
-    // Greedy and told never to end, the model loops.
-    let plain = afresh(&mut engine, &[9, 9, 9, 9], greedy(160));
+    // Greedy, these weights that nobody trained soon loop.
+    let mut engine = Engine::load(&fixtures::path("hf/gemma2"), options(Device::Reference)).unwrap();
+    let plain = afresh(&mut engine, &[9, 8, 7, 6], greedy(80));
     let mut sequence = engine.sequence();
-    let drafting = greedy(160).speculation(Speculation::Ngram);
-    let (drafted, steps) = generate(&mut engine, &mut sequence, &[9, 9, 9, 9], drafting);
+    let drafting = greedy(80).speculation(Speculation::NgramAlways);
+    let (drafted, steps) = generate(&mut engine, &mut sequence, &[9, 8, 7, 6], drafting);
     assert_eq!(drafted, plain);
-    assert!(steps < 160, "{steps} steps");
+    assert!(steps <= 50, "{steps} steps");
 }
 
 #[test]

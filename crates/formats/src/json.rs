@@ -16,14 +16,34 @@ const MAX_VALUES: usize = 60_000;
 
 /// Reads and parses a configuration file.
 pub(crate) fn read(path: &Path) -> Result<Value, Error> {
-    let bytes = read_bounded(path, MAX_BYTES)?;
+    let mut bytes = read_bounded(path, MAX_BYTES)?;
     let fail = |fault| Error::new(path, fault);
     let values = count_values(&bytes);
     if values > MAX_VALUES {
         let (found, limit) = (values as u64, MAX_VALUES as u64);
         return Err(fail(Fault::Limit { what: "the number of JSON values".into(), found, limit }));
     }
+    drop_infinities(&mut bytes);
     serde_json::from_slice(&bytes).map_err(|e| fail(Fault::Json(e.to_string())))
+}
+
+/// Python writes `Infinity`, which is no JSON: outside strings it becomes null.
+fn drop_infinities(bytes: &mut [u8]) {
+    let (mut in_string, mut escaped) = (false, false);
+    for at in 0..bytes.len() {
+        match bytes[at] {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'I' if !in_string && bytes[at..].starts_with(b"Infinity") => {
+                bytes[at..at + 8].copy_from_slice(b"null    ");
+                if at > 0 && bytes[at - 1] == b'-' {
+                    bytes[at - 1] = b' ';
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// An upper bound of the values in a JSON text: one for each comma and opening bracket outside strings, and one more.
@@ -43,11 +63,19 @@ fn count_values(bytes: &[u8]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::count_values;
+    use super::{count_values, drop_infinities};
 
     #[test]
     fn commas_and_brackets_inside_strings_are_not_values() {
         assert_eq!(count_values(br#"{"a,[{\",": [1, 2], "b": {}}"#), 6);
         assert_eq!(count_values(b"1"), 1);
+    }
+
+    #[test]
+    fn infinities_are_null_outside_strings() {
+        let mut bytes = br#"{"Infinity\"": [0, Infinity, -Infinity], "x": "-Infinity"}"#.to_vec();
+        drop_infinities(&mut bytes);
+        let value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(value, serde_json::json!({"Infinity\"": [0, null, null], "x": "-Infinity"}));
     }
 }

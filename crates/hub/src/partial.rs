@@ -4,7 +4,7 @@
 //! right.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,7 +41,10 @@ impl Partial {
         let (path, tag_path) = (beside(".part"), beside(".part.tag"));
         let (mut seen, mut since) = (0, Instant::now());
         loop {
-            let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(Error::io(&path))?;
+            // Windows could not cut a file that was opened to append: the end is sought where the lock is had.
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let mut file = options.open(&path).map_err(Error::io(&path))?;
             let len = file.metadata().map_err(Error::io(&path))?.len();
             match file.try_lock() {
                 Ok(()) => {}
@@ -69,7 +72,7 @@ impl Partial {
             }
             let tag = fs::read_to_string(&tag_path).ok();
             // Until the lock was had, another process may have written.
-            let len = file.metadata().map_err(Error::io(&path))?.len();
+            let len = file.seek(SeekFrom::End(0)).map_err(Error::io(&path))?;
             return Ok(Some(Self { destination: destination.to_path_buf(), path, tag_path, file, len, tag }));
         }
     }
@@ -88,7 +91,7 @@ impl Partial {
     }
 
     pub fn restart(&mut self) -> Result<(), Error> {
-        self.file.set_len(0).map_err(Error::io(&self.path))?;
+        self.file.set_len(0).and_then(|()| self.file.rewind()).map_err(Error::io(&self.path))?;
         self.len = 0;
         self.remember(None)
     }
@@ -134,6 +137,7 @@ impl Drop for Partial {
     /// Where nothing came, nothing stays.
     fn drop(&mut self) {
         if self.len == 0 {
+            drop(fs::remove_file(&self.tag_path));
             drop(fs::remove_file(&self.path));
         }
     }

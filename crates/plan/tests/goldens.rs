@@ -46,7 +46,7 @@ fn reference_logits(program: &Program, file: &ModelFile, ids: &[i32]) -> Vec<f32
 #[test]
 fn reference_executor_reproduces_hf_logits_of_every_family() {
     let mut failures = Vec::new();
-    for dir in fixtures::all("hf") {
+    for dir in fixtures::models("hf") {
         let golden = golden::load(&dir.join("golden.safetensors"));
         // Encoders and speech models have other goldens.
         if !golden.has("greedy.0") {
@@ -130,7 +130,7 @@ fn encoder(golden: &Golden) -> bool {
 #[test]
 fn reference_executor_reproduces_hf_hidden_states_of_every_encoder() {
     let mut seen = 0;
-    for dir in fixtures::all("hf") {
+    for dir in fixtures::models("hf") {
         let golden = golden::load(&dir.join("golden.safetensors"));
         if !encoder(&golden) {
             continue;

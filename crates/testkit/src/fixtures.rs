@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use akunu_arch::{Error, Model};
+use akunu_formats::{Fault, ModelFile};
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -66,6 +69,34 @@ pub fn all(folder: &str) -> Vec<PathBuf> {
     let beside = shared("").map(|shared| list(shared.join(folder))).unwrap_or_default();
     found.extend(beside.into_iter().filter(only_beside));
     found
+}
+
+/// The models of a folder (`"hf"`) that this version supports. All of the repository's are; one that lies beside it may have an
+/// architecture that is not supported, and is named as skipped.
+pub fn models(folder: &str) -> Vec<PathBuf> {
+    let own = path(folder);
+    let is_model = |p: &PathBuf| p.is_dir() || p.extension().is_some_and(|e| e == "gguf");
+    let supported = |p: &PathBuf| match unsupported(p).filter(|_| !p.starts_with(&own)) {
+        Some(error) => {
+            eprintln!("skipped: {error}");
+            false
+        }
+        None => true,
+    };
+    let models: Vec<PathBuf> = all(folder).into_iter().filter(is_model).filter(supported).collect();
+    assert!(!models.is_empty(), "no model in {}", own.display());
+    models
+}
+
+/// Why a model cannot be run, where it is a sound one that has something this version does not know.
+fn unsupported(path: &Path) -> Option<Error> {
+    let error = ModelFile::open(path).map_err(Error::from).and_then(|file| Model::read(&file)).err()?;
+    let unknown = match &error {
+        Error::Format(error) => matches!(error.fault, Fault::NotSupported(_)),
+        Error::UnknownArchitecture { .. } | Error::NotSupported { .. } | Error::UnexpectedTensor { .. } => true,
+        _ => false,
+    };
+    unknown.then_some(error)
 }
 
 #[cfg(test)]

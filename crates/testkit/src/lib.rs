@@ -2,6 +2,8 @@
 //!
 //! Test support only: what is wrong with a fixture is a panic that names it.
 
+#![forbid(unsafe_code)]
+
 pub mod compare;
 pub mod fixtures;
 pub mod golden;

@@ -19,7 +19,7 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/audio", &[]),
     ("crates/convert", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-text"]),
     ("crates/hub", &[]),
-    ("crates/testkit", &["akunu-dtype", "akunu-formats"]),
+    ("crates/testkit", &["akunu-arch", "akunu-dtype", "akunu-formats"]),
     (
         "crates/engine",
         &["akunu-arch", "akunu-audio", "akunu-cpu", "akunu-dtype", "akunu-formats", "akunu-plan", "akunu-text"],
@@ -69,10 +69,12 @@ static FORBID_UNSAFE: &[&str] = &[
     "crates/convert/src/lib.rs",
     "crates/hub/src/lib.rs",
     "crates/plan/src/lib.rs",
+    "crates/testkit/src/lib.rs",
     "crates/text/src/lib.rs",
     "crates/engine/src/lib.rs",
     "crates/cli/src/main.rs",
     "xtask/src/lib.rs",
+    "xtask/src/main.rs",
 ];
 
 pub(crate) fn unsafe_forbidden(tree: &Tree, findings: &mut Findings) {

@@ -58,11 +58,14 @@ pub mod gguf {
         name(Role::AttnNormBias, "blk.{}.attn_norm.bias"),
         name(Role::FfnNormBias, "blk.{}.ffn_norm.bias"),
     ];
-    pub const PLAIN_MLP: &[Name] = &[
-        name(Role::Up, "blk.{}.ffn_up.weight"),
-        maybe(Role::UpBias, "blk.{}.ffn_up.bias"),
-        name(Role::Down, "blk.{}.ffn_down.weight"),
-        maybe(Role::DownBias, "blk.{}.ffn_down.bias"),
+    pub const PLAIN_MLP: &[Name] =
+        &[name(Role::Up, "blk.{}.ffn_up.weight"), name(Role::Down, "blk.{}.ffn_down.weight")];
+    pub const MAYBE_MLP_BIASES: &[Name] =
+        &[maybe(Role::UpBias, "blk.{}.ffn_up.bias"), maybe(Role::DownBias, "blk.{}.ffn_down.bias")];
+    pub const OUT_AND_MLP_BIASES: &[Name] = &[
+        name(Role::AttnOutBias, "blk.{}.attn_output.bias"),
+        name(Role::UpBias, "blk.{}.ffn_up.bias"),
+        name(Role::DownBias, "blk.{}.ffn_down.bias"),
     ];
 
     pub const EMBEDDINGS: &[Name] = &[

@@ -17,6 +17,7 @@ pub const STARCODER2: ArchDescriptor = ArchDescriptor {
         gguf::ATTENTION,
         gguf::MAYBE_ATTENTION_BIASES,
         gguf::PLAIN_MLP,
+        gguf::MAYBE_MLP_BIASES,
     ],
     hf_names: &[hf::MODEL, hf::PRE_NORMS, hf::NORM_BIASES, hf::ATTENTION, hf::MAYBE_ATTENTION_BIASES, hf::PLAIN_MLP],
     ..LLAMA

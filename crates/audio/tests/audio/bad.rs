@@ -28,7 +28,7 @@ fn each_bad_recording_is_one_clear_sentence() {
     fails("infinite.wav", &wav(F32, 16_000, 1, &samples), "a sample that is not a finite number");
 }
 
-/// The decoder of this one panics. Nobody hears of it: the test runs itself once more, and looks at what that says.
+/// The decoder of this one panics. Nobody is told: the test runs itself once more, and looks at what that says.
 #[test]
 fn a_decoder_that_panics_does_so_quietly() {
     const CHILD: &str = "AKUNU_TEST_QUIET";

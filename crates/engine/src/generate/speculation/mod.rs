@@ -21,8 +21,10 @@ pub enum Speculation {
     /// No drafts.
     #[default]
     Off,
-    /// What followed the last few tokens before, in the prompt or the answer.
+    /// What followed the last few tokens before, in the prompt or the answer, where it is measured to save time.
     Ngram,
+    /// The same, whether it saves time or not: the steps do not depend on the machine.
+    NgramAlways,
 }
 
 /// The most tokens drafted at once: with the token before them, a small batch.
@@ -31,9 +33,12 @@ pub(crate) const MAX_DRAFT: usize = 15;
 /// Other drafts than the likeliest, and how many tokens they have.
 const BRANCHES: usize = 2;
 const BRANCH_LEN: usize = 2;
+/// Tokens of a draft that is verified whatever it costs.
+const ALWAYS: usize = 4;
 
 /// The drafts of one generation, from its own text.
 pub(crate) struct Speculator {
+    always: bool,
     ngrams: Ngrams,
     pace: Pace,
     draft: Vec<u32>,
@@ -48,7 +53,8 @@ impl Speculator {
     pub fn new(speculation: Speculation) -> Option<Self> {
         match speculation {
             Speculation::Off => None,
-            Speculation::Ngram => Some(Self {
+            Speculation::Ngram | Speculation::NgramAlways => Some(Self {
+                always: speculation == Speculation::NgramAlways,
                 ngrams: Ngrams::default(),
                 pace: Pace::default(),
                 draft: Vec::new(),
@@ -64,13 +70,17 @@ impl Speculator {
         let most = most.min(MAX_DRAFT);
         let matched = self.ngrams.find(tokens, most, &mut self.draft, BRANCHES, &mut self.others);
         self.class = pace::class(matched);
-        self.verified = self.pace.best(self.class, self.draft.len());
+        self.verified = match self.always {
+            true => self.draft.len().min(ALWAYS),
+            false => self.pace.best(self.class, self.draft.len()),
+        };
         tree.clear();
         tree.add(&self.draft[..self.verified]);
         for other in &self.others {
             let other = &other[..other.len().min(BRANCH_LEN)];
             let fits = self.verified + other.len() <= most.min(places);
-            if self.verified > 0 && fits && self.pace.branches(self.class, tree.len() + 1, other.len()) {
+            let worth = self.always || self.pace.branches(self.class, tree.len() + 1, other.len());
+            if self.verified > 0 && fits && worth {
                 tree.add(other);
             }
         }
