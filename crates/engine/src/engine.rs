@@ -4,7 +4,7 @@ use crate::footprint::Footprint;
 use crate::generate::constraint::Masks;
 use crate::kv::blocks::Pools;
 use crate::kv::sequence::{Copy, Sequence};
-use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
+use crate::load::{DEFAULT_CONTEXT, LoadOptions, MAX_CONTEXT, Opened};
 use crate::speech::encoder::{self, SpeechPrograms};
 use crate::{Error, embedded};
 use akunu_arch::Model;
@@ -134,6 +134,9 @@ impl Engine {
         let opened = Opened::read(file, &options)?;
         let Opened { file, model, .. } = &opened;
         let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
+        if context > MAX_CONTEXT {
+            return Err(Error::ContextTooLong { context, most: MAX_CONTEXT });
+        }
 
         let programs = programs(model, file, &options, &prefers)?;
         let footprint = footprint(file, &programs, &options, &*backend);

@@ -25,6 +25,8 @@ pub enum Error {
     Text(#[from] akunu_text::Error),
     #[error("{tokens} tokens do not fit a context of {context}: {} too many; make it larger or the prompt shorter", tokens - context)]
     ContextFull { tokens: usize, context: usize },
+    #[error("a context of {context} is too long: at most {most} positions")]
+    ContextTooLong { context: usize, most: usize },
     #[error("a text of {tokens} tokens is too long: the model reads at most {context}")]
     TextTooLong { tokens: usize, context: usize },
     #[error("all {blocks} blocks of the KV cache are in use")]

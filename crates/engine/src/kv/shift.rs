@@ -92,7 +92,8 @@ impl Engine {
                 let angle = -(drop as f64) * f64::from(*f);
                 (angle.cos() as f32, angle.sin() as f32)
             };
-            let turn = rope.filter(|_| drop > 0).map(|r| r.frequencies.iter().take(heads.pairs as usize).map(turn).collect());
+            let turn =
+                rope.filter(|_| drop > 0).map(|r| r.frequencies.iter().take(heads.pairs as usize).map(turn).collect());
             Some(Layer { group: heads.kv.group as usize, heads, turn: turn.unwrap_or_default() })
         };
         self.decode_program().ops.iter().filter_map(layer).collect()
