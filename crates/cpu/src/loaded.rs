@@ -56,6 +56,7 @@ impl Backend for Cpu {
     }
 
     fn load(self: Box<Self>, plan: LoadPlan) -> Result<Box<dyn Loaded>, LoadError> {
+        plan.check()?;
         let weight_bytes = plan.weight_bytes();
         let programs: Vec<&Program> = plan.programs.iter().map(|p| &*p.program).collect();
         let bounds: Vec<&Bound> = plan.programs.iter().map(|p| &p.bound).collect();
@@ -126,18 +127,21 @@ impl Loaded for LoadedModel {
         self.memory.logits(ready.bound(), output, width).unwrap_or(&[])
     }
 
-    fn write_input(&mut self, program: usize, row: usize, values: &[f32]) {
-        let program = &self.programs[program].program;
+    fn write_input(&mut self, program: usize, values: &[f32]) {
+        let Some(Slot { program, .. }) = self.programs.get(program) else { return };
         let Some(input) = program.input.map(|id| program.buffer(id)) else { return };
-        let at = Addr::new(Region::ARENA, input.offset + row * input.stride());
-        let to: &mut [f32] = bytemuck::cast_slice_mut(self.memory.activation_bytes_mut(at, 4 * input.width));
-        let given = values.len().min(to.len());
-        to[..given].copy_from_slice(&values[..given]);
-        to[given..].fill(0.0);
+        let mut rows = values.chunks(input.width.max(1));
+        for row in 0..program.capacity(input.per) {
+            let at = Addr::new(Region::ARENA, input.offset + row * input.stride());
+            let to: &mut [f32] = bytemuck::cast_slice_mut(self.memory.activation_bytes_mut(at, 4 * input.width));
+            let given = rows.next().unwrap_or(&[]);
+            to[..given.len()].copy_from_slice(given);
+            to[given.len()..].fill(0.0);
+        }
     }
 
     fn kv_read(&self, group: usize, at: usize, to: &mut [u8]) {
-        to.copy_from_slice(&self.memory.bytes(Region::kv(group as u8))[at..at + to.len()]);
+        to.copy_from_slice(&self.memory.kv(group)[at..at + to.len()]);
     }
 
     fn kv_write(&mut self, group: usize, at: usize, from: &[u8]) {
@@ -151,6 +155,7 @@ impl Loaded for LoadedModel {
 
     fn time_ops(&mut self, program: usize) -> Result<Vec<u64>, SubmitError> {
         let Slot { ready, .. } = slot(&self.programs, program)?;
+        self.outputs = 0;
         self.cpu.replay_timed(ready, &mut self.memory)
     }
 

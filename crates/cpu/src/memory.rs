@@ -190,6 +190,11 @@ impl Memory {
             .unwrap_or(&mut [])
     }
 
+    /// The bytes of KV group `group`; none where it is not there.
+    pub fn kv(&self, group: usize) -> &[u8] {
+        if group >= self.kv.len() { &[] } else { self.bytes(Region::kv(group as u8)) }
+    }
+
     /// The bytes of KV group `group`, for copies of blocks between owners.
     pub fn kv_mut(&mut self, group: usize) -> &mut [u8] {
         if group >= self.kv.len() { &mut [] } else { self.bytes_mut(Region::kv(group as u8)) }

@@ -28,9 +28,12 @@ pub enum Device {
 /// Why a device cannot be used; every variant says it in one sentence.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum DeviceError {
     #[error("{0:?} is not a device; give auto, cpu, cuda, cuda:N, metal or reference")]
     Unknown(String),
+    #[error("the environment variable {DEVICE_VARIABLE}: {0}")]
+    Variable(Box<DeviceError>),
     #[error("device {device}: {why}")]
     Unavailable { device: Device, why: &'static str },
     #[error("device {0} has no kernel levels to choose from")]
@@ -72,6 +75,16 @@ impl Device {
     /// Those that `akunu devices` speaks of.
     pub const ALL: [Device; 4] = [Device::Cpu, Device::Cuda(0), Device::Metal, Device::Reference];
 
+    /// What `auto` means: the device that the environment names, where it names one.
+    fn chosen(self) -> Result<Device, DeviceError> {
+        match (self, std::env::var(DEVICE_VARIABLE)) {
+            (Device::Auto, Ok(name)) if !name.is_empty() => {
+                name.parse().map_err(|error| DeviceError::Variable(Box::new(error)))
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// Why this device cannot be used; `None` where it can.
     pub fn unavailable(self) -> Option<&'static str> {
         match self {
@@ -88,7 +101,7 @@ impl Device {
     /// The kernel levels that this machine can run on this device, the lowest first; one that has none has nothing to
     /// choose from.
     pub fn levels(self) -> Vec<&'static str> {
-        match self {
+        match self.chosen().unwrap_or(self) {
             #[cfg(feature = "cpu")]
             Device::Auto | Device::Cpu => akunu_cpu::Level::available().map(akunu_cpu::Level::name).collect(),
             _ => Vec::new(),
@@ -96,16 +109,13 @@ impl Device {
     }
 
     /// The backend, with nothing loaded on it.
+    #[doc(hidden)]
     pub fn open(self, options: &LoadOptions) -> Result<Box<dyn Backend>, Error> {
-        if let (Device::Auto, Ok(name)) = (self, std::env::var(DEVICE_VARIABLE))
-            && name != "auto"
-        {
-            return name.parse::<Device>()?.open(options);
+        let device = self.chosen()?;
+        if let Some(why) = device.unavailable() {
+            return Err(DeviceError::Unavailable { device, why }.into());
         }
-        if let Some(why) = self.unavailable() {
-            return Err(DeviceError::Unavailable { device: self, why }.into());
-        }
-        match self {
+        match device {
             #[cfg(feature = "cpu")]
             Device::Auto | Device::Cpu => {
                 let level = options.level.as_deref().map(akunu_cpu::Level::parse).transpose();
@@ -113,7 +123,7 @@ impl Device {
                 let options = akunu_cpu::Options { threads: options.threads, level, in_place: options.mapped };
                 Ok(Box::new(akunu_cpu::Cpu::new(options).map_err(DeviceError::from)?))
             }
-            _ if options.level.is_some() => Err(DeviceError::NoLevels(self).into()),
+            _ if options.level.is_some() => Err(DeviceError::NoLevels(device).into()),
             _ => Ok(Box::new(ReferenceBackend)),
         }
     }

@@ -103,6 +103,7 @@ impl Embedder {
     }
 
     /// The architecture and the configuration that the file gave.
+    #[doc(hidden)]
     pub fn model(&self) -> &Model {
         &self.model
     }

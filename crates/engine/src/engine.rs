@@ -186,6 +186,7 @@ impl Engine {
     }
 
     /// The architecture and the configuration that the file gave.
+    #[doc(hidden)]
     pub fn model(&self) -> &Model {
         &self.model
     }
@@ -229,21 +230,25 @@ impl Engine {
     }
 
     /// What the model runs on.
+    #[doc(hidden)]
     pub fn backend(&self) -> &dyn Backend {
         self.loaded.backend()
     }
 
     /// The program of one-row steps.
+    #[doc(hidden)]
     pub fn decode_program(&self) -> &Program {
         &self.classes[0].program
     }
 
     /// The program of the last step.
+    #[doc(hidden)]
     pub fn last_program(&self) -> &Program {
         &self.classes[self.last].program
     }
 
     /// Its records.
+    #[doc(hidden)]
     pub fn last_bound(&self) -> &Bound {
         self.loaded.bound(self.last)
     }
@@ -396,7 +401,7 @@ impl Engine {
         self.max_chain
     }
 
-    /// Rows of the largest step.
+    /// Rows of a prefill step.
     pub fn chunk(&self) -> usize {
         self.classes[self.classes.len() - 1].program.max_rows
     }
@@ -481,10 +486,16 @@ impl Engine {
     }
 
     fn copy_blocks(&mut self) {
-        for (group, from, to) in self.copies.drain(..) {
-            let bytes = self.classes[0].program.kv_groups[group].block_bytes;
-            self.loaded.kv_copy(group, &[KvCopy { from: from as usize * bytes, to: to as usize * bytes, bytes }]);
+        for (group, kv) in self.classes[0].program.kv_groups.iter().enumerate() {
+            let bytes = kv.block_bytes;
+            let of_group = self.copies.iter().filter(|copy| copy.0 == group);
+            let copy = |from: u32, to: u32| KvCopy { from: from as usize * bytes, to: to as usize * bytes, bytes };
+            let copies: Vec<KvCopy> = of_group.map(|&(_, from, to)| copy(from, to)).collect();
+            if !copies.is_empty() {
+                self.loaded.kv_copy(group, &copies);
+            }
         }
+        self.copies.clear();
     }
 }
 

@@ -3,6 +3,7 @@
 /// Everything that can go wrong; every variant says it in one sentence.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum Error {
     #[error(transparent)]
     Format(#[from] akunu_formats::Error),

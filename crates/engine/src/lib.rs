@@ -14,6 +14,8 @@
 //! tokenizer. A [`Sequence`] is a conversation's place in the KV cache. [`GenerateOptions`] say what to
 //! generate and how: sampling, ends, a [`Grammar`], speculative decoding ([`Speculation`]), log-probabilities.
 //!
+//! Methods that speak of programs and records are for the command line and the benchmarks; they are not documented here.
+//!
 //! | to | use |
 //! |---|---|
 //! | get a text at once | [`Engine::generate_text`] |
@@ -68,9 +70,7 @@ pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};
 pub use engine::{Engine, MAX_SEQUENCES, Outputs, StepInput};
 pub use error::Error;
 pub use footprint::{Footprint, Needs};
-pub use generate::sampling::{
-    Draws, Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities,
-};
+pub use generate::sampling::{Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities};
 pub use generate::speculation::{Draft, Speculation};
 pub use generate::{Finish, Generate, GenerateOptions, Piece, Thinking};
 pub use kv::prefix::Miss;

@@ -46,7 +46,8 @@ pub struct LoadOptions {
     /// Use the weights where the file is mapped, instead of copying them to where they are read faster: starts at once,
     /// shares memory with other processes that use the file, and generates slower.
     pub mapped: bool,
-    /// See `arch::Model::round_constants`.
+    /// Round rope frequencies and the embedding's scale to the file's float type: for comparing with a PyTorch module that
+    /// is cast as a whole.
     pub round_constants: bool,
 }
 
@@ -74,6 +75,7 @@ impl Default for LoadOptions {
 
 impl LoadOptions {
     /// The program for up to so many rows that decode, or that prefill: those are many, and kernels for many rows may round.
+    #[doc(hidden)]
     pub fn program(&self, prefers: &Preferences, output: Output, rows: (usize, usize), prefill: bool) -> BuildOptions {
         let (max_rows, max_outputs) = rows;
         let activations = match self.activations {

@@ -1,4 +1,4 @@
-//! The programs of `examples/`, run.
+//! The programs of `examples/`, run; `transcribe` is in `tones.rs`, which has a model for it.
 
 use akunu_testkit::{TempDir, fixtures};
 use std::path::PathBuf;

@@ -8,6 +8,7 @@
 use crate::bind::{Bound, NoKernel};
 use crate::program::{Program, Store};
 use crate::proof::Unsound;
+use crate::record::Region;
 use crate::steps::{StepError, StepLayout, StepVars};
 use std::sync::Arc;
 
@@ -107,6 +108,15 @@ pub struct LoadPlan {
 }
 
 impl LoadPlan {
+    /// Whether records can address all of it, and step variables name all KV groups. Every backend asks this first.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let limit = |what, asked: usize, most| {
+            if asked <= most { Ok(()) } else { Err(LoadError::TooMany { what, asked, most }) }
+        };
+        limit("KV groups", self.kv.len(), Region::MAX_KV_GROUPS.min(self.steps.groups))?;
+        limit("model files", self.files.len(), Region::MAX_FILES)
+    }
+
     /// Bytes of the model files.
     pub fn weight_bytes(&self) -> u64 {
         self.files.iter().map(|file| file.bytes().len() as u64).sum()
@@ -194,18 +204,18 @@ pub trait Loaded: Send {
     fn steps(&mut self) -> StepVars<'_>;
 
     /// Runs a program `steps` times with nothing in between, or until all texts have ended. `Advance` moves the step
-    /// variables on between steps. No two sequences may write to the same KV block.
+    /// variables on between steps. [`crate::Proof::check_steps`] is asked first.
     fn submit(&mut self, program: usize, steps: usize, want: Want<'_>) -> Result<(), SubmitError>;
 
-    /// Output row `output` of the last submission, as wide as its program's result. Empty where it does not exist or
-    /// was not wanted.
+    /// Output row `output` of the last submission, as wide as its program's result. Empty where it does not exist; it may
+    /// be where it was not wanted.
     fn output(&self, output: usize) -> &[f32];
 
-    /// Row `row` of the input of a program that starts from frames instead of tokens; zeros follow where `values` are
-    /// fewer than the row has.
-    fn write_input(&mut self, program: usize, row: usize, values: &[f32]);
+    /// The first rows of the input of a program that starts from frames instead of tokens, `[rows][width]`; the rest
+    /// becomes zeros. More values than the input has are left out.
+    fn write_input(&mut self, program: usize, values: &[f32]);
 
-    /// Bytes of a KV group from byte `at` on.
+    /// Bytes of a KV group from byte `at` on. Like the next two, it panics where they do not lie inside the group.
     fn kv_read(&self, group: usize, at: usize, to: &mut [u8]);
 
     fn kv_write(&mut self, group: usize, at: usize, from: &[u8]);
@@ -213,7 +223,7 @@ pub trait Loaded: Send {
     /// Copies inside a KV group, one after the other; no copy's source and destination overlap.
     fn kv_copy(&mut self, group: usize, copies: &[KvCopy]);
 
-    /// One step with all workers waiting after every record: the nanoseconds each took.
+    /// One step with all workers waiting after every record: the nanoseconds each took. It gives no outputs.
     fn time_ops(&mut self, program: usize) -> Result<Vec<u64>, SubmitError>;
 
     /// Bytes a second at which this device reads the weights, doing nothing else: what products with one row are bound by.

@@ -35,6 +35,9 @@ pub struct Proof {
     pub rounds: bool,
     /// Whether no row looks at another one's activations, and no kernel is one for prefill.
     pub rows_apart: bool,
+    /// Whether rows read the KV cache, and, as bits, the KV groups that they write.
+    pub kv_read: bool,
+    pub kv_written: u32,
     /// Records between barriers.
     pub phases: Vec<Range<usize>>,
 }
@@ -81,6 +84,8 @@ pub fn prove(
         whole_texts: false,
         rounds: false,
         rows_apart: true,
+        kv_read: false,
+        kv_written: 0,
         phases: Vec::new(),
     };
     for (index, record) in bound.records.iter().enumerate() {
@@ -100,6 +105,10 @@ pub fn prove(
         let conflict = |t: &Touch| since_barrier.iter().any(|s| s.overlaps(t) && (s.writes || t.writes));
         if touches.iter().any(conflict) {
             return Err(unsound("needs a barrier before it, and has none".into()));
+        }
+        for (group, writes) in touches.iter().filter_map(|t| Some((t.region.kv_group()?, t.writes))) {
+            proof.kv_read |= !writes;
+            proof.kv_written |= u32::from(writes) << group;
         }
         since_barrier.extend(touches);
         // Each moves the step variables on by one step, and whatever follows would read them half moved.
@@ -125,6 +134,11 @@ fn may_share(kind: OpKind) -> &'static [usize] {
         OpKind::GatedActivation => &[at::gated_activation::X, at::gated_activation::U],
         _ => &[],
     }
+}
+
+/// Values of a row: no more than a stride could say the bytes of, so that no sum or product of them overflows.
+fn product(a: usize, b: usize) -> Result<usize, String> {
+    a.checked_mul(b).filter(|width| *width <= u32::MAX as usize).ok_or_else(|| "its rows are too long".into())
 }
 
 struct Checker<'a> {
@@ -192,13 +206,13 @@ impl Checker<'_> {
                 let p = record.params::<HeadParams>();
                 let d = self.positive("head_dim", p.head_dim)?;
                 self.rotation(d, p.pairs, p.style, at::head::ANGLES)?;
-                self.activation(at::head::X, self.positive("heads", p.heads)? * d)?;
+                self.activation(at::head::X, product(self.positive("heads", p.heads)?, d)?)?;
                 self.vector(at::head::NORM, d)
             }
             OpKind::Attention => {
                 let p = record.params::<AttentionParams>();
                 self.per(Per::Row)?;
-                let width = self.positive("heads", p.heads)? * self.positive("head_dim", p.head_dim)?;
+                let width = product(self.positive("heads", p.heads)?, self.positive("head_dim", p.head_dim)?)?;
                 self.activation(at::attention::Q, width)?;
                 self.activation(at::attention::Y, width)?;
                 if record.args[at::attention::KV].is_none() {
@@ -213,14 +227,13 @@ impl Checker<'_> {
                     return Err("does not take frames one or two at a time".into());
                 }
                 self.buffer(at::unfold::X, channels, 2 * self.rows)?;
-                let width = channels.checked_mul(taps).ok_or("its rows are too long")?;
-                self.activation(at::unfold::Y, width)
+                self.activation(at::unfold::Y, product(channels, taps)?)
             }
             OpKind::AttentionWeights => {
                 let p = record.params::<AttentionWeightsParams>();
                 let a = &p.attention;
                 self.per(Per::Row)?;
-                let width = self.positive("heads", a.heads)? * self.positive("head_dim", a.head_dim)?;
+                let width = product(self.positive("heads", a.heads)?, self.positive("head_dim", a.head_dim)?)?;
                 if p.head >= a.heads {
                     return Err("its head is not there".into());
                 }
@@ -274,7 +287,7 @@ impl Checker<'_> {
         self.per(Per::Row)?;
         let (n, k) = (self.positive("n", p.product.n)?, self.positive("k", p.product.k)?);
         let d = self.positive("head_dim", p.head.head_dim)?;
-        if p.head.heads as usize * d != n {
+        if product(p.head.heads as usize, d)? != n {
             return Err(format!("{n} results are not {} heads of {d}", p.head.heads));
         }
         self.activation(at::matmul_heads::X, k)?;
@@ -299,9 +312,9 @@ impl Checker<'_> {
         if p.heads > 0 && self.record.args[at::heads::Q].is_none() {
             return Err("q is missing".into());
         }
-        self.activation(at::heads::Q, p.heads as usize * d)?;
-        self.activation(at::heads::K, p.kv_heads as usize * d)?;
-        self.activation(at::heads::V, p.kv_heads as usize * d)?;
+        self.activation(at::heads::Q, product(p.heads as usize, d)?)?;
+        self.activation(at::heads::K, product(p.kv_heads as usize, d)?)?;
+        self.activation(at::heads::V, product(p.kv_heads as usize, d)?)?;
         self.vector(at::heads::Q_NORM, d)?;
         self.vector(at::heads::K_NORM, d)?;
         let heads = (p.heads, p.kv_heads, p.head_dim);
@@ -328,7 +341,7 @@ impl Checker<'_> {
             if self.record.args[slot].is_none() {
                 return Err("keys and values are missing".into());
             }
-            self.activation(slot, p.kv_heads as usize * d)?;
+            self.activation(slot, product(p.kv_heads as usize, d)?)?;
             if self.record.strides[slot] != p.kv.row_bytes {
                 return Err("keys and values are not as far apart as it says".into());
             }

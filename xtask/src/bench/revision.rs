@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::report::{self, Spread};
@@ -10,9 +11,9 @@ use super::{Peers, build, machine, models, ours};
 /// What to measure and against what.
 #[derive(Clone, Debug)]
 pub struct Revision {
-    /// The earlier binary.
+    /// The earlier binary; its name says in the table which build it is.
     pub before: PathBuf,
-    /// Our binary, models, rounds and tokens; the rest does not matter.
+    /// Our binary, models, rounds, tokens, depth and threads.
     pub ours: Peers,
     /// The machine's best where there are none.
     pub levels: Vec<String>,
@@ -48,9 +49,13 @@ pub fn revision(options: &Revision) -> anyhow::Result<bool> {
                 if round % 2 == 1 {
                     pair.reverse();
                 }
-                let rate = |side: usize, kind: &str| pair[side][kind]["tokens_per_s"].as_f64();
-                measured.prefill.extend(rate(0, "prefill").zip(rate(1, "prefill")));
-                measured.decode.extend(rate(0, "decode").zip(rate(1, "decode")));
+                let rate = |side: usize, kind: &str| pair[side][kind]["tokens_per_s"].as_f64().context("no rate");
+                if one.prompt > 0 {
+                    measured.prefill.push((rate(0, "prefill")?, rate(1, "prefill")?));
+                }
+                if one.tokens > 0 {
+                    measured.decode.push((rate(0, "decode")?, rate(1, "decode")?));
+                }
                 pair.iter_mut().for_each(|build| build["model"] = json!(model));
                 raw.push(json!({ "round": round, "model": name, "before": pair[0], "after": pair[1] }));
             }
@@ -58,19 +63,30 @@ pub fn revision(options: &Revision) -> anyhow::Result<bool> {
         }
     }
     let Peers { prompt, tokens, threads, .. } = options.ours;
-    report::save(&format!("revision-p{prompt}-n{tokens}-t{threads}"), &table(options, &results), raw)?;
+    let levels = options.levels.iter().map(|level| format!("-{level}")).collect::<String>();
+    report::save(
+        &format!("revision-{}-p{prompt}-n{tokens}-t{threads}{levels}", before(options)),
+        &table(options, &results),
+        raw,
+    )?;
     Ok(true)
+}
+
+/// The earlier build's name.
+fn before(options: &Revision) -> String {
+    options.before.file_name().map_or_else(|| "before".into(), |name| name.to_string_lossy().into_owned())
 }
 
 fn table(options: &Revision, results: &[Measured]) -> String {
     let Peers { prompt, tokens, threads, rounds, .. } = options.ours;
     let mut text = format!(
         "{} on {}, {threads} threads; tokens/s as median (lowest–highest) of {rounds} interleaved rounds; the ratio is of \
-         each round, this build to the earlier one.\n\n\
+         each round, this build to the earlier one, {}.\n\n\
          | model | prefill {prompt}, before | after | ratio | decode {tokens}, before | after | ratio |\n\
          |---|---|---|---|---|---|---|\n",
         machine::date(),
         machine::processor(),
+        before(options),
     );
     for result in results {
         text += &format!("| {} |", result.name);

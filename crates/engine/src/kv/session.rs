@@ -31,6 +31,7 @@ pub struct Session {
 /// Why a session file cannot be used; every variant says it in one sentence.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum SessionError {
     #[error("{0}")]
     Io(#[from] std::io::Error),

@@ -64,7 +64,7 @@ pub struct Summary {
     pub generated: usize,
     /// How often it had to give its blocks back.
     pub preempted: usize,
-    /// Until it was admitted, until its first token, and until its last.
+    /// From submission to when it was admitted.
     pub waited: Duration,
     /// From submission to the first token.
     pub first_token: Duration,
@@ -102,7 +102,7 @@ pub struct Metrics {
     pub preempted: u64,
     /// Steps computed.
     pub steps: u64,
-    /// Rows of all steps, and time spent in them.
+    /// Rows of all steps.
     pub rows: u64,
     /// Time spent in steps.
     pub computing: Duration,
@@ -114,11 +114,11 @@ pub struct Metrics {
     pub cached_tokens: u64,
     /// Tokens chosen.
     pub generated_tokens: u64,
-    /// Blocks of the largest KV pool: in use by generations or the cache, in the cache, and all.
+    /// Blocks of the largest KV pool that generations or the prefix cache hold.
     pub blocks_used: usize,
-    /// Blocks that only the prefix cache holds.
+    /// Of those, blocks that the prefix cache holds, alone or with generations.
     pub blocks_cached: usize,
-    /// All blocks.
+    /// All blocks of that pool.
     pub blocks: usize,
 }
 

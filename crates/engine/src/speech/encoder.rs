@@ -69,10 +69,7 @@ impl Engine {
             let table = sequence.table(group);
             vars.table_mut(group, 0)[..table.len()].copy_from_slice(table);
         }
-        for frame in 0..most {
-            let values = frames.get(frame * bands..(frame + 1) * bands).unwrap_or(&[]);
-            self.loaded.write_input(encoder.index, frame, values);
-        }
+        self.loaded.write_input(encoder.index, frames);
         Ok(self.loaded.submit(encoder.index, 1, want)?)
     }
 

@@ -36,7 +36,7 @@ impl Transcriber {
         Self::from_file(ModelFile::open(path)?, options)
     }
 
-    /// Loads an opened file.
+    /// Loads an opened file. How many sequences there are, it decides itself: `options.sequences` does not matter.
     pub fn from_file(file: ModelFile, mut options: LoadOptions) -> Result<Self, Error> {
         // Beams and samples are sequences of their own, beside the encoded window and its prompt.
         options.sequences = 2 * MAX_CANDIDATES + 2;
@@ -211,7 +211,7 @@ impl Transcription {
         self.history.language.as_deref().unwrap_or("")
     }
 
-    /// Forgets all text but the prompt, after a silence that was left out. Texts of short windowes, each with times that
+    /// Forgets all text but the prompt, after a silence that was left out. Texts of short stretches, each with times that
     /// begin at zero, are not what a model was taught to go on from: with more and more of them before it, it says that a text
     /// ends where somebody still speaks.
     pub fn forget(&mut self) {

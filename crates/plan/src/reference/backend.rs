@@ -7,7 +7,7 @@ use crate::backend::*;
 use crate::bind::{Bound, Choice, NoKernel, bind};
 use crate::op::OpKind;
 use crate::program::{Program, Store};
-use crate::proof::{MemoryMap, Proof, prove};
+use crate::proof::{MemoryMap, Proof, Unsound, prove};
 use crate::record::{Addr, Region};
 use crate::steps::{StepLayout, StepVars};
 use std::sync::Arc;
@@ -63,10 +63,10 @@ impl Backend for ReferenceBackend {
     }
 
     fn load(self: Box<Self>, plan: LoadPlan) -> Result<Box<dyn Loaded>, LoadError> {
+        plan.check()?;
         let LoadPlan { programs, steps, kv, files } = plan;
         let pools = kv;
-        let bytes = pools.iter().map(|p| p.block_bytes as u128 * p.blocks as u128).sum();
-        let kv = Kv::new(&pools).ok_or(LoadError::TooLarge { what: "KV cache", bytes })?;
+        let kv = Kv::new(&pools)?;
         let mut loaded = Vec::new();
         for BoundProgram { program, bound } in programs {
             let mut lens = own_regions(&program);
@@ -78,6 +78,11 @@ impl Backend for ReferenceBackend {
             }
             let rows = (program.max_rows, program.max_outputs);
             let proof = prove(&bound, rows, &MemoryMap { lens: &lens, kv: &pools }, |_| Ok(()))?;
+            // What runs is the program; the proof is of its records.
+            if self.bind(&program).ok().as_ref() != Some(&bound) {
+                let what = "the records are not those of the program".into();
+                return Err(Unsound { index: 0, op: "program", what }.into());
+            }
             loaded.push(Slot { buffers: Buffers::new(&program), program, bound, proof });
         }
         let variables = steps_of(steps);
@@ -157,15 +162,13 @@ impl Loaded for ReferenceModel {
         self.last.get(output).map_or(&[], Vec::as_slice)
     }
 
-    fn write_input(&mut self, program: usize, row: usize, values: &[f32]) {
-        let Slot { program, buffers, .. } = &mut self.programs[program];
+    fn write_input(&mut self, program: usize, values: &[f32]) {
+        let Some(Slot { program, buffers, .. }) = self.programs.get_mut(program) else { return };
         let Some(input) = program.input else { return };
-        let width = program.buffer(input).width;
-        if let Some(to) = buffers.0[input.0 as usize].chunks_mut(width.max(1)).nth(row) {
-            let given = values.len().min(to.len());
-            to[..given].copy_from_slice(&values[..given]);
-            to[given..].fill(0.0);
-        }
+        let to = &mut buffers.0[input.0 as usize];
+        let given = values.len().min(to.len());
+        to[..given].copy_from_slice(&values[..given]);
+        to[given..].fill(0.0);
     }
 
     fn kv_read(&self, group: usize, at: usize, to: &mut [u8]) {
@@ -182,6 +185,7 @@ impl Loaded for ReferenceModel {
     }
 
     fn time_ops(&mut self, program: usize) -> Result<Vec<u64>, SubmitError> {
+        self.last.clear();
         let mut executor = self.checked(program, 1)?;
         let ops = 0..executor.program.ops.len();
         let timed = |index| {

@@ -1,6 +1,6 @@
 //! The KV cache of the reference executor: the bytes that records and sessions speak of, in the declared number format.
 
-use crate::backend::KvPool;
+use crate::backend::{KvPool, LoadError};
 use crate::op::KvParams;
 use crate::steps::KV_BLOCK;
 use akunu_dtype::{DType, Format, Planes, PlanesMut};
@@ -21,10 +21,20 @@ pub struct Place {
 }
 
 impl Kv {
-    /// Zeros; `None` where this machine cannot address them.
-    pub fn new(pools: &[KvPool]) -> Option<Self> {
-        let bytes = pools.iter().map(|pool| Some(vec![0; pool.bytes()?])).collect::<Option<_>>()?;
-        Some(Self { pools: pools.to_vec(), bytes })
+    /// Zeros.
+    pub fn new(pools: &[KvPool]) -> Result<Self, LoadError> {
+        let what = "KV cache";
+        let zeros = |pool: &KvPool| {
+            let all = pool.block_bytes as u128 * pool.blocks as u128;
+            let bytes = pool.bytes().ok_or(LoadError::TooLarge { what, bytes: all })?;
+            // Zeroed memory cannot be asked for without a panic: whether there is as much is tried first.
+            let mut trial: Vec<u8> = Vec::new();
+            trial.try_reserve_exact(bytes).map_err(|_| LoadError::OutOfMemory { what, bytes })?;
+            drop(std::hint::black_box(trial));
+            Ok(vec![0; bytes])
+        };
+        let bytes = pools.iter().map(zeros).collect::<Result<_, LoadError>>()?;
+        Ok(Self { pools: pools.to_vec(), bytes })
     }
 
     pub fn group(&self, group: usize) -> &[u8] {

@@ -13,7 +13,7 @@ mod history;
 mod logprobs;
 
 use akunu_plan::DrawVars;
-pub use akunu_plan::Draws;
+use akunu_plan::Draws;
 use akunu_plan::draw::MOST_CANDIDATES;
 use akunu_text::Tokenizer;
 use candidates::Candidates;
@@ -193,7 +193,7 @@ impl SamplingOptions {
     /// What the backend needs to choose the first token by itself; `None` where it cannot.
     ///
     /// It takes the likeliest, or cuts by top-k, top-p and min-p, in this order, and draws: as the host would, to the token.
-    pub fn on_backend(&self) -> Option<DrawVars> {
+    pub(crate) fn on_backend(&self) -> Option<DrawVars> {
         if self.is_plain_greedy() {
             return Some(DrawVars::default());
         }
