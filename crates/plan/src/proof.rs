@@ -489,8 +489,7 @@ impl Checker<'_> {
         for written in self.touches.iter().filter(|t| t.writes) {
             for other in self.touches.iter().filter(|t| t.slot != written.slot && t.overlaps(written)) {
                 let same = other.start == written.start && other.stride == written.stride;
-                let flags = self.record.flags;
-                let converted = flags & Y_FORM != 0 || other.slot == 0 && flags & X_FORM != 0;
+                let converted = self.record.flags & Y_FORM != 0 || other.slot == 0 && self.record.flags & X_FORM != 0;
                 if !(same && !converted && may_share(kind).contains(&other.slot)) {
                     return Err(format!("operand {} lies on its result", other.slot));
                 }

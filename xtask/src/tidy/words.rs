@@ -17,7 +17,7 @@ static RETIRED: &[(&str, &str, &[&str])] = &[
     (concat!("what memory ", "gives"), "memory bandwidth", &[]),
     (concat!("in a loud ", "hour"), "noisy machine", &[]),
     (concat!("built and ", "left out"), "not adopted", &[]),
-    (concat!("hear", "ing"), "audio encoder", &[]),
+    (concat!("he", "aring"), "audio encoder", &[]),
     (concat!("he", "ar"), "encode", &[]),
     (concat!("he", "ars"), "encodes", &[]),
     (concat!("gue", "ss"), "draft", DECODING),
