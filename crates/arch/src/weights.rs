@@ -69,13 +69,13 @@ pub enum Role {
 
 /// Which rows of a tensor a role takes: files stack weights that are used together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum StackedRows {
     Whole,
-    StackedQ,
-    StackedK,
-    StackedV,
-    StackedGate,
-    StackedUp,
+    Q,
+    K,
+    V,
+    Gate,
+    Up,
 }
 
 /// One row of a name map; `{}` in the pattern is the layer.
@@ -83,23 +83,23 @@ pub enum Part {
 pub struct Name {
     pub role: Role,
     pub pattern: &'static str,
-    pub part: Part,
+    pub rows: StackedRows,
     pub required: bool,
 }
 
 /// A tensor the family cannot do without.
 pub const fn name(role: Role, pattern: &'static str) -> Name {
-    Name { role, pattern, part: Part::Whole, required: true }
+    Name { role, pattern, rows: StackedRows::Whole, required: true }
 }
 
 /// A tensor some files of the family have.
 pub const fn maybe(role: Role, pattern: &'static str) -> Name {
-    Name { role, pattern, part: Part::Whole, required: false }
+    Name { role, pattern, rows: StackedRows::Whole, required: false }
 }
 
 /// Some rows of a stacked tensor.
-pub const fn part(role: Role, pattern: &'static str, part: Part) -> Name {
-    Name { role, pattern, part, required: true }
+pub const fn stacked(role: Role, pattern: &'static str, rows: StackedRows) -> Name {
+    Name { role, pattern, rows, required: true }
 }
 
 /// Rows `row..row + rows` of a tensor; a vector is one row.
@@ -280,19 +280,19 @@ fn slice(
         role => shape(role, c),
     };
     let mut expected = whole.clone();
-    let row = match entry.part {
-        Part::Whole if entry.role == Role::Positions => {
+    let row = match entry.rows {
+        StackedRows::Whole if entry.role == Role::Positions => {
             expected[0] = table.max(first + c.context);
             first
         }
-        Part::Whole => 0,
-        Part::StackedQ | Part::StackedK | Part::StackedV => {
+        StackedRows::Whole => 0,
+        StackedRows::Q | StackedRows::K | StackedRows::V => {
             expected[0] = q + 2 * kv;
-            [0, q, q + kv][entry.part as usize - Part::StackedQ as usize]
+            [0, q, q + kv][entry.rows as usize - StackedRows::Q as usize]
         }
-        Part::StackedGate | Part::StackedUp => {
+        StackedRows::Gate | StackedRows::Up => {
             expected[0] = 2 * c.ffn;
-            [0, c.ffn][entry.part as usize - Part::StackedGate as usize]
+            [0, c.ffn][entry.rows as usize - StackedRows::Gate as usize]
         }
     };
     if *found != expected {

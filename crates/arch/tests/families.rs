@@ -1,7 +1,7 @@
 //! The rows of the families: what holds of each, and what sets them apart.
 
 use akunu_arch::descriptor::WindowPattern;
-use akunu_arch::weights::{Name, Part};
+use akunu_arch::weights::{Name, StackedRows};
 use akunu_arch::{ArchDescriptor, FAMILIES, Norm, Role};
 use std::collections::HashSet;
 
@@ -33,10 +33,10 @@ fn a_role_has_one_name_and_a_name_one_role_or_stacked_ones() {
             let (mut roles, mut patterns) = (HashSet::new(), HashSet::new());
             for name in names(groups) {
                 assert!(roles.insert(name.role), "{}: {:?} twice", stack.name, name.role);
-                assert!(patterns.insert((name.pattern, name.part as u8)), "{}: {} twice", stack.name, name.pattern);
+                assert!(patterns.insert((name.pattern, name.rows as u8)), "{}: {} twice", stack.name, name.pattern);
             }
-            for name in names(groups).filter(|n| n.part == Part::Whole) {
-                let stacked = names(groups).any(|n| n.pattern == name.pattern && n.part != Part::Whole);
+            for name in names(groups).filter(|n| n.rows == StackedRows::Whole) {
+                let stacked = names(groups).any(|n| n.pattern == name.pattern && n.rows != StackedRows::Whole);
                 assert!(!stacked, "{}: {} is stacked and whole", stack.name, name.pattern);
             }
         }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use akunu::DType;
 use akunu_plan::cost::Cost;
 use akunu_plan::op::{OpKind, Params, Per};
-use akunu_plan::program::{Arg, Op, Store};
+use akunu_plan::program::{ActivationLayout, Arg, Op};
 use akunu_plan::record::BARRIER;
 use akunu_plan::{Backend, Bound, Program};
 use serde_json::{Value, json};
@@ -85,10 +85,10 @@ fn dtype(program: &Program, op: &Op) -> String {
         parts.extend(DType::from_index(kv.dtype as u8).map(|d| format!("KV {d}")));
     }
     let form = |arg: &Arg| match arg {
-        Arg::Buffer(id) => match program.buffer(*id).store {
-            Store::F32 => None,
-            Store::Q8 => Some("q8"),
-            Store::Bf16 => Some("bf16"),
+        Arg::Buffer(id) => match program.buffer(*id).layout {
+            ActivationLayout::F32 => None,
+            ActivationLayout::Q8 => Some("q8"),
+            ActivationLayout::Bf16 => Some("bf16"),
         },
         _ => None,
     };

@@ -1,15 +1,15 @@
 //! The CPU with its workers: walks the records of programs that were checked.
 
-use crate::block::{ALIGN, Block};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{self, LONG};
 use crate::level::{Level, LevelError};
 use crate::memory::Memory;
-use crate::parts::{self, Parts, Progress};
+use crate::pages::{ALIGN, Pages};
 use crate::pool::Pool;
 use crate::ready::{self, Ready};
+use crate::row_groups::{self, Progress, RowGroups};
 use crate::simd::prefetch;
-use akunu_gemm::dots::{AHEAD, PLACES};
+use akunu_gemm::gemm::{AHEAD, STREAMS};
 use akunu_plan::backend::{LoadError, SubmitError};
 use akunu_plan::bind::Bound;
 use akunu_plan::proof::Unsound;
@@ -46,7 +46,7 @@ pub struct Cpu {
     in_place: bool,
     progress: Progress,
     /// `SCRATCH_BYTES` for every worker, and for the one that helps it.
-    scratch: Block,
+    scratch: Pages,
 }
 
 impl Cpu {
@@ -56,14 +56,14 @@ impl Cpu {
             None => Level::from_environment()?,
         };
         let pool = Pool::new(options.threads.unwrap_or_else(Pool::default_threads))?;
-        let scratch = Block::zeroed("scratch", pool.workers() * parts::LANES * SCRATCH_BYTES)?;
+        let scratch = Pages::zeroed("scratch", pool.workers() * row_groups::SHARES * SCRATCH_BYTES)?;
         let progress = Progress::new(pool.workers(), pool.spins());
         Ok(Self { pool, level, in_place: options.in_place, progress, scratch })
     }
 
-    /// Has parts of steps run as where a worker helps another in every phase: for tests.
+    /// Runs row groups as where a worker helps another in every phase: for tests.
     #[doc(hidden)]
-    pub fn halve_parts(&mut self) {
+    pub fn halve_row_groups(&mut self) {
         self.progress.halves = true;
     }
 
@@ -90,50 +90,51 @@ impl Cpu {
     /// variables. No two texts write to the same block of the KV cache.
     pub fn replay(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) -> Result<(), SubmitError> {
         check_steps(ready, memory, steps)?;
-        if may_part(ready, memory, self.threads(), steps) {
-            self.replay_parts(ready, memory, steps);
+        if may_group_rows(ready, memory, self.threads(), steps) {
+            self.replay_row_groups(ready, memory, steps);
             return Ok(());
         }
-        memory.set_parts(Parts::WHOLE);
+        memory.set_row_groups(RowGroups::WHOLE);
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
         let phases = &ready.proof.phases[..];
-        self.pool.run_phases(steps * phases.len(), &|phase, lane| {
+        self.pool.run_phases(steps * phases.len(), &|phase, share| {
             if context.ended() {
                 return;
             }
             for record in &ready.bound.records[phases[phase % phases.len()].clone()] {
                 // SAFETY: `ready` has checked every record against this memory and this machine,
                 // `check_steps` the step variables; a phase ends where records depend on each
-                // other, and all its lanes pass every record once.
-                unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
+                // other, and all its shares pass every record once.
+                unsafe { (kernels[record.kernel as usize].run)(record, &context, share) }
             }
         });
         Ok(())
     }
 
-    /// Runs the program as [`Self::replay`], each worker with some of the rows by itself, until it helps others with theirs.
-    fn replay_parts(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) {
+    /// Runs the program as [`Self::replay`]. Each worker takes a row group through it, then helps others with theirs.
+    fn replay_row_groups(&mut self, ready: &Ready, memory: &mut Memory, steps: usize) {
         let kernels = kernels::table();
         let header = memory.step_vars().header();
-        let parts = Parts { count: self.threads(), rows: header.rows as usize, arena: ready.bound.arena_bytes };
-        memory.set_parts(parts);
-        let whole = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
-        let mut headers = [header; parts::MOST];
-        let contexts: [Option<Context<'_>>; parts::MOST] = std::array::from_fn(|index| {
-            // SAFETY: `may_part` has seen that rows have outputs and texts of their own, and that the arena has room; there is
-            // scratch for every lane of every part.
-            (index < parts.count).then(|| unsafe { whole.part(parts, index, &raw mut headers[index]) })
+        let row_groups =
+            RowGroups { count: self.threads(), rows: header.rows as usize, arena: ready.bound.arena_bytes };
+        memory.set_row_groups(row_groups);
+        let whole = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
+        let mut headers = [header; row_groups::MAX_GROUPS];
+        let contexts: [Option<Context<'_>>; row_groups::MAX_GROUPS] = std::array::from_fn(|index| {
+            // SAFETY: `may_group_rows` has seen that rows have outputs and texts of their own, and that the arena has room; there is
+            // scratch for every share of every group.
+            (index < row_groups.count).then(|| unsafe { whole.row_group(row_groups, index, &raw mut headers[index]) })
         });
         let phases = &ready.proof.phases[..];
         self.progress.begin();
         let progress = &self.progress;
         self.pool.run(&|worker, _| {
-            progress.work(worker.index, steps * phases.len(), &|part, phase, lane| {
-                let Some(context) = &contexts[part] else { return };
+            progress.work(worker.index, steps * phases.len(), &|group, phase, share| {
+                let Some(context) = &contexts[group] else { return };
                 for record in &ready.bound.records[phases[phase % phases.len()].clone()] {
-                    // SAFETY: as in `replay`; the lanes of a part meet after every phase.
-                    unsafe { (kernels[record.kernel as usize].run)(record, context, lane) }
+                    // SAFETY: as in `replay`; the shares of a group meet after every phase.
+                    unsafe { (kernels[record.kernel as usize].run)(record, context, share) }
                 }
             });
         });
@@ -143,14 +144,14 @@ impl Cpu {
     /// Runs one record of the program, to look at its result.
     pub fn replay_one(&mut self, ready: &Ready, memory: &mut Memory, index: usize) -> Result<(), SubmitError> {
         check_steps(ready, memory, 1)?;
-        memory.set_parts(Parts::WHOLE);
+        memory.set_row_groups(RowGroups::WHOLE);
         let records = ready.bound.records.len();
         let record = ready.bound.records.get(index).ok_or(SubmitError::NoRecord { index, records })?;
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
-        self.pool.run(&|lane, _| {
+        let context = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
+        self.pool.run(&|share, _| {
             // SAFETY: as in `replay`; a record alone has nothing to wait for.
-            unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
+            unsafe { (kernels[record.kernel as usize].run)(record, &context, share) }
         });
         Ok(())
     }
@@ -163,9 +164,9 @@ impl Cpu {
         let mut times: Vec<f64> = Vec::new();
         for _ in 0..5 {
             let start = Instant::now();
-            self.pool.run(&|lane, _| {
+            self.pool.run(&|share, _| {
                 for file in &files {
-                    std::hint::black_box(read_through(&file[lane.share(file.len(), 4096)]));
+                    std::hint::black_box(read_through(&file[share.of(file.len(), 4096)]));
                 }
             });
             times.push(start.elapsed().as_secs_f64());
@@ -177,19 +178,19 @@ impl Cpu {
     /// One step with a barrier after every record: the nanoseconds each took, barrier included.
     pub fn replay_timed(&mut self, ready: &Ready, memory: &mut Memory) -> Result<Vec<u64>, SubmitError> {
         check_steps(ready, memory, 1)?;
-        memory.set_parts(Parts::WHOLE);
+        memory.set_row_groups(RowGroups::WHOLE);
         let kernels = kernels::table();
-        let context = Context::new(memory, kernels, self.scratch.base(), ready, self.pool.barrier());
+        let context = Context::new(memory, kernels, self.scratch.base(), ready.records(), self.pool.barrier());
         let records = &ready.bound.records[..];
         let times: Vec<AtomicU64> = records.iter().map(|_| AtomicU64::new(0)).collect();
-        self.pool.run(&|lane, barrier| {
+        self.pool.run(&|share, barrier| {
             barrier.wait();
             let mut last = Instant::now();
             for (record, time) in records.iter().zip(&times) {
                 // SAFETY: as in `replay`, with a barrier between any two records.
-                unsafe { (kernels[record.kernel as usize].run)(record, &context, lane) }
+                unsafe { (kernels[record.kernel as usize].run)(record, &context, share) }
                 barrier.wait();
-                if lane.index == 0 {
+                if share.index == 0 {
                     let now = Instant::now();
                     time.store((now - last).as_nanos() as u64, Ordering::Relaxed);
                     last = now;
@@ -200,14 +201,14 @@ impl Cpu {
     }
 }
 
-/// Touches every cache line, at as many places by turns as the kernels do, which is how memory gives most.
+/// Touches every cache line, in as many streams as a GEMV.
 fn read_through(bytes: &[u8]) -> u64 {
     const LINE: usize = 64;
     let mut sum = 0_u64;
-    let part = (bytes.len() / PLACES).next_multiple_of(4 * LINE).max(4 * LINE);
+    let part = (bytes.len() / STREAMS).next_multiple_of(4 * LINE).max(4 * LINE);
     for at in (0..part).step_by(4 * LINE) {
-        for place in bytes.chunks(part) {
-            for line in place.iter().skip(at).step_by(LINE).take(4) {
+        for stream in bytes.chunks(part) {
+            for line in stream.iter().skip(at).step_by(LINE).take(4) {
                 prefetch((&raw const *line).wrapping_add(AHEAD));
                 sum = sum.wrapping_add(u64::from(*line));
             }
@@ -218,17 +219,19 @@ fn read_through(bytes: &[u8]) -> u64 {
 
 /// Whether each worker may take some rows of a step by itself: they are of different texts, and come out as they do together, to the
 /// bit.
-fn may_part(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) -> bool {
+fn may_group_rows(ready: &Ready, memory: &mut Memory, workers: usize, steps: usize) -> bool {
     let arena = ready.bound.arena_bytes;
     let room = arena.is_multiple_of(ALIGN) && memory.bytes(Region::ARENA).len() / workers >= arena;
-    let allowed =
-        memory.most_parts() == workers && (2..=parts::MOST).contains(&workers) && room && ready.proof.rows_apart;
+    let allowed = memory.max_row_groups() == workers
+        && (2..=row_groups::MAX_GROUPS).contains(&workers)
+        && room
+        && ready.proof.rows_apart;
     let vars = memory.step_vars();
     let header = vars.header();
     // What sees more is split among the workers.
     let short = |row: &RowVars| row.place().saturating_add(steps).max(row.length as usize) < LONG;
     allowed
-        && header.rows as usize >= workers * parts::LEAST_ROWS
+        && header.rows as usize >= workers * row_groups::MIN_ROWS
         && header.outputs == header.rows
         // Texts with rules end a chain when all of them have ended, which no part knows of the others.
         && header.ended == 0

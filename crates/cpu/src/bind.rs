@@ -52,7 +52,7 @@ fn explain(program: &Program, op: &Op) -> String {
             Arg::Weight(id) => words += &format!(", weight {}", program.weight(id).dtype),
             Arg::Buffer(id) => {
                 let buffer = program.buffer(id);
-                words += &format!(", {} {:?} {}", buffer.name, buffer.store, buffer.width);
+                words += &format!(", {} {:?} {}", buffer.name, buffer.layout, buffer.width);
             }
             _ => {}
         }

@@ -1,12 +1,11 @@
 //! What a kernel sees of a replay: resolved addresses, the step's rows, its worker's scratch.
 
-use crate::block::ALIGN;
 use crate::kernels::KernelRow;
-use crate::lane::{self, Lane, Split};
 use crate::memory::Memory;
-use crate::parts::{self, Parts};
+use crate::pages::ALIGN;
 use crate::pool::Barrier;
-use crate::ready::Ready;
+use crate::row_groups::{self, RowGroups};
+use crate::share::{self, Share, Split};
 use akunu_plan::backend::KvPool;
 use akunu_plan::op::{KvParams, OpKind, Per};
 use akunu_plan::record::{Addr, Record, Region};
@@ -21,26 +20,27 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Pages nobody touches cost nothing.
 pub const SCRATCH_BYTES: usize = 2 << 20;
 
-/// What is kept beside a record.
-pub(crate) struct Beside {
+/// What the backend keeps for a record.
+#[doc(hidden)]
+pub struct RecordState {
     /// The product that follows it, in this step or the next one; itself where there is none.
-    following: usize,
-    /// How often lanes have asked for a piece of it, by part of the step.
-    asked: [AtomicU64; parts::MOST],
+    pub next_product: usize,
+    /// Attempts to steal a shard of it, by row group of the step.
+    steals: [AtomicU64; row_groups::MAX_GROUPS],
 }
 
-impl Beside {
+impl RecordState {
     pub fn all(records: &[Record]) -> Vec<Self> {
         let is_product = |i: &usize| matches!(records[*i].kind(), Some(OpKind::MatMul | OpKind::MatMulGated));
         let n = records.len();
-        let following = |i| (i + 1..n).chain(0..i).find(is_product).unwrap_or(i);
-        (0..n).map(|i| Self { following: following(i), asked: Default::default() }).collect()
+        let next_product = |i| (i + 1..n).chain(0..i).find(is_product).unwrap_or(i);
+        (0..n).map(|i| Self { next_product: next_product(i), steals: Default::default() }).collect()
     }
 }
 
 /// Everything a kernel may touch, for one submission.
 ///
-/// Made only by the backend, for records that were checked against the memory (`Ready`) and step
+/// Made only by the backend, for records that were checked against the memory (`ready.rs`) and step
 /// variables that were checked against their layout: so that operands and rows lie inside.
 pub struct Context<'a> {
     bases: [*mut u8; Region::COUNT],
@@ -57,20 +57,20 @@ pub struct Context<'a> {
     emitted: *mut u32,
     rows: usize,
     outputs: usize,
-    /// Outputs of the whole step, and which part of it these are.
+    /// Outputs of the whole step, and which row group of it these are.
     abreast: usize,
-    part: Option<usize>,
+    row_group: Option<usize>,
     scratch: *mut u8,
     /// Where the workers meet.
     barrier: Arc<Barrier>,
     records: &'a [Record],
-    beside: &'a [Beside],
+    states: &'a [RecordState],
 }
 
 // SAFETY: the pointers are shared by the workers of one replay. What one writes and another reads
 // is separated by barriers, which the records carry where operands overlap; step variables are
-// written by lane 0 of `Advance` alone, which has a barrier before it and is the last record of its step.
-// Parts of a step have rows and headers of their own, and `parts::Progress` keeps the phases of each apart.
+// written by share 0 of `Advance` alone, which has a barrier before it and is the last record of its step.
+// Row groups of a step have rows and headers of their own, and `row_groups::Progress` keeps the phases of each apart.
 unsafe impl Sync for Context<'_> {}
 
 impl<'a> Context<'a> {
@@ -79,10 +79,10 @@ impl<'a> Context<'a> {
         memory: &'a mut Memory,
         kernels: &'static [KernelRow],
         scratch: *mut u8,
-        ready: &'a Ready,
+        (records, states): (&'a [Record], &'a [RecordState]),
         barrier: Arc<Barrier>,
     ) -> Self {
-        ready.beside.iter().flat_map(|beside| &beside.asked).for_each(|asked| asked.store(0, Ordering::Relaxed));
+        states.iter().flat_map(|state| &state.steals).for_each(|steals| steals.store(0, Ordering::Relaxed));
         let header = memory.step_vars().header();
         let layout = memory.step_layout();
         let steps = memory.steps().as_mut_ptr().cast::<u8>();
@@ -100,26 +100,26 @@ impl<'a> Context<'a> {
             rows: header.rows as usize,
             outputs: header.outputs as usize,
             abreast: header.outputs as usize,
-            part: None,
+            row_group: None,
             scratch,
             barrier,
-            records: &ready.bound.records,
-            beside: &ready.beside,
+            records,
+            states,
             kv: memory.kv_pools(),
             bases: memory.regions().bases,
         }
     }
 
-    /// A part of the rows as a step of its own.
+    /// A row group as a step of its own.
     ///
     /// # Safety
-    /// Every row has its output, in order, and none looks at another. The arena has room for the activations of all parts, there
-    /// is scratch for [`parts::LANES`] lanes of each, and `header` lives as long as the context.
-    pub(crate) unsafe fn part(&self, parts: Parts, index: usize, header: *mut StepHeader) -> Self {
-        let rows = parts.rows(index);
+    /// Every row has its output, in order, and none looks at another. The arena has room for the activations of all groups, there
+    /// is scratch for [`row_groups::SHARES`] shares of each, and `header` lives as long as the context.
+    pub(crate) unsafe fn row_group(&self, groups: RowGroups, index: usize, header: *mut StepHeader) -> Self {
+        let rows = groups.rows(index);
         let mut bases = self.bases;
         let arena = &mut bases[Region::ARENA.0 as usize];
-        *arena = arena.wrapping_add(index * parts.arena);
+        *arena = arena.wrapping_add(index * groups.arena);
         Self {
             bases,
             header,
@@ -129,8 +129,8 @@ impl<'a> Context<'a> {
             emitted: self.emitted.wrapping_add(rows.start),
             rows: rows.len(),
             outputs: rows.len(),
-            scratch: self.scratch(index * parts::LANES),
-            part: Some(index),
+            scratch: self.scratch(index * row_groups::SHARES),
+            row_group: Some(index),
             barrier: self.barrier.clone(),
             // Its first output is of its first row again.
             ..*self
@@ -143,12 +143,12 @@ impl<'a> Context<'a> {
         &self.kernels[record.kernel as usize]
     }
 
-    /// Those of a record's `parts` parts that no worker has taken yet, as they come. Every lane goes through them to the end,
-    /// once in a step; there are as many in every step of a submission.
+    /// Takes shards of a record that nobody has taken. Every share steals until it fails, once in a step; all steps of a submission
+    /// have as many shards.
     #[inline]
-    pub fn untaken(&self, record: &Record, lane: Lane, parts: usize) -> impl Iterator<Item = usize> {
-        let asked = &self.beside[self.index(record)].asked[self.part.unwrap_or(0)];
-        lane::untaken(asked, lane.count, parts)
+    pub fn steal(&self, record: &Record, share: Share, shards: usize) -> impl Iterator<Item = usize> {
+        let steals = &self.states[self.index(record)].steals[self.row_group.unwrap_or(0)];
+        share::steal(steals, share.count, shards)
     }
 
     #[inline]
@@ -158,30 +158,30 @@ impl<'a> Context<'a> {
 
     /// The product that follows a record.
     #[inline]
-    pub fn following(&self, record: &Record) -> &Record {
-        &self.records[self.beside[self.index(record)].following]
+    pub fn next_product(&self, record: &Record) -> &Record {
+        &self.records[self.states[self.index(record)].next_product]
     }
 
-    /// The columns of `total`, of so many bytes each, that a lane has to do: its own, and parts that all leave, as they come.
+    /// The columns of `total`, of so many bytes each, that the worker of a share multiplies: its own, then shards that it steals.
     #[inline]
     pub fn columns(
         &self,
         record: &Record,
-        lane: Lane,
+        share: Share,
         (total, bytes): (usize, usize),
     ) -> impl Iterator<Item = Range<usize>> {
-        let split = Split::new(lane.count, total, record.grain as usize, bytes);
-        let parts = split.parts();
-        let left = (parts > 0).then(|| self.untaken(record, lane, parts)).into_iter().flatten();
-        std::iter::once(split.own(lane.index)).chain(left.map(move |i| split.part(i)))
+        let split = Split::new(share.count, total, record.grain as usize, bytes);
+        let shards = split.shards();
+        let stolen = (shards > 0).then(|| self.steal(record, share, shards)).into_iter().flatten();
+        std::iter::once(split.own(share.index)).chain(stolen.map(move |i| split.shard(i)))
     }
 
-    /// Waits for all lanes of a record, inside of it: all of them must come here equally often. Lanes of a part of a step may not:
+    /// Waits for all shares of a record, inside of it. All of them must come here equally often. Shares of a row group may not, since
     /// one worker may have both.
     #[inline]
-    pub fn meet(&self, lane: Lane) {
-        debug_assert!(self.part.is_none());
-        if lane.count > 1 {
+    pub fn meet(&self, share: Share) {
+        debug_assert!(self.row_group.is_none());
+        if share.count > 1 {
             self.barrier.wait();
         }
     }
@@ -282,10 +282,10 @@ impl<'a> Context<'a> {
         head * kv.head_bytes as usize + position % KV_BLOCK * kv.row_bytes as usize
     }
 
-    /// A lane's scratch memory: `SCRATCH_BYTES`, aligned to a cache line.
+    /// A share's scratch memory: `SCRATCH_BYTES`, aligned to a cache line.
     #[inline]
-    pub fn scratch(&self, lane: usize) -> *mut u8 {
-        self.scratch.wrapping_add(lane * SCRATCH_BYTES)
+    pub fn scratch(&self, share: usize) -> *mut u8 {
+        self.scratch.wrapping_add(share * SCRATCH_BYTES)
     }
 
     /// Takes a token for every output row as the step's choice and moves those rows on.
@@ -323,21 +323,3 @@ impl<'a> Context<'a> {
 }
 
 const _: () = assert!(SCRATCH_BYTES.is_multiple_of(ALIGN));
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use bytemuck::Zeroable;
-
-    #[test]
-    fn the_first_product_follows_the_last() {
-        let following = |kinds: &[OpKind]| -> Vec<usize> {
-            let records: Vec<_> = kinds.iter().map(|kind| Record { op: *kind as u32, ..Record::zeroed() }).collect();
-            Beside::all(&records).iter().map(|beside| beside.following).collect()
-        };
-        let kinds = [OpKind::Embed, OpKind::MatMul, OpKind::Norm, OpKind::MatMulGated, OpKind::Attention];
-        assert_eq!(following(&kinds), [1, 3, 3, 1, 1]);
-        assert_eq!(following(&kinds[..2]), [1, 1]);
-        assert_eq!(following(&kinds[..1]), [0]);
-    }
-}

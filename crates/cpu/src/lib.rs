@@ -6,17 +6,21 @@
 
 pub mod backend;
 mod bind;
-mod block;
 pub mod context;
-mod host;
+#[doc(hidden)]
+pub mod host;
 pub mod kernels;
-pub mod lane;
 mod loaded;
 pub mod memory;
-mod packed;
-mod parts;
+#[doc(hidden)]
+pub mod packed;
+#[doc(hidden)]
+pub mod pages;
 pub mod pool;
 pub mod ready;
+#[doc(hidden)]
+pub mod row_groups;
+pub mod share;
 
 pub use akunu_simd as simd;
 pub use akunu_simd::level;

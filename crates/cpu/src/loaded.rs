@@ -2,12 +2,12 @@
 
 use crate::backend::Cpu;
 use crate::memory::{Memory, MemoryPlan};
-use crate::parts;
 use crate::ready::Ready;
+use crate::row_groups;
 use crate::{host, kernels, level::Level};
 use akunu_plan::backend::*;
 use akunu_plan::bind::{Bound, NoKernel};
-use akunu_plan::program::{Program, Store};
+use akunu_plan::program::{ActivationLayout, Program};
 use akunu_plan::record::{Addr, Region};
 use akunu_plan::steps::StepVars;
 use std::sync::Arc;
@@ -30,9 +30,9 @@ impl Backend for Cpu {
 
     fn preferences(&self) -> Preferences {
         Preferences {
-            decode: Store::Q8,
+            decode: ActivationLayout::Q8,
             // Many rows at once are faster on tiles, where they are rounded more.
-            prefill: if self.level().has_tiles() { Store::Bf16 } else { Store::Q8 },
+            prefill: if self.level().has_tiles() { ActivationLayout::Bf16 } else { ActivationLayout::Q8 },
             decode_rows: DECODE_ROWS.to_vec(),
             prefill_chunk: 512,
             max_chain: 64,
@@ -47,11 +47,11 @@ impl Backend for Cpu {
         kernels::table().get(kernel as usize).map_or("?", |row| &row.name)
     }
 
-    /// Programs take turns in one arena; each part of a batch has activations of its own.
+    /// Programs take turns in one arena; each row group of a batch has activations of its own.
     fn arena_bytes(&self, programs: &[&Program], weight_bytes: u64) -> usize {
-        let parts = parts::of_batches(self.threads(), BATCH, weight_bytes);
+        let row_groups = row_groups::for_batches(self.threads(), BATCH, weight_bytes);
         let decodes = |p: &Program| p.max_rows <= BATCH && !p.kv_groups.is_empty();
-        let bytes = |p: &&Program| if decodes(p) { p.arena_bytes * parts } else { p.arena_bytes };
+        let bytes = |p: &&Program| if decodes(p) { p.arena_bytes * row_groups } else { p.arena_bytes };
         programs.iter().map(bytes).max().unwrap_or(0)
     }
 
@@ -67,7 +67,7 @@ impl Backend for Cpu {
             files: plan.files,
             copy: !self.in_place(),
             arena: self.arena_bytes(&programs, weight_bytes),
-            parts: parts::of_batches(self.threads(), BATCH, weight_bytes),
+            row_groups: row_groups::for_batches(self.threads(), BATCH, weight_bytes),
         })?;
         let slot = |BoundProgram { program, bound }| {
             let ready = self.ready(bound, program.max_rows, program.max_outputs, &memory)?;

@@ -4,9 +4,9 @@
 //! One `Memory` serves every bound program of one model: they share constants, KV and steps, and
 //! the arena is as large as the largest of them asks for.
 
-use crate::block::Block;
 use crate::packed::Packs;
-use crate::parts::Parts;
+use crate::pages::Pages;
+use crate::row_groups::RowGroups;
 use akunu_plan::backend::{KvPool, LoadError, WeightFile};
 use akunu_plan::bind::Bound;
 use akunu_plan::record::{Addr, Region};
@@ -25,13 +25,13 @@ pub struct MemoryPlan<'a> {
     /// By file index of `Region::file`.
     pub files: Vec<Arc<dyn WeightFile>>,
     /// Read the files into memory of our own where that makes them faster to walk through, instead of using their
-    /// mappings: see [`Block::worth_copying`]. Files with weights that programs take packed are read in any case.
+    /// mappings: see [`Pages::worth_copying`]. Files with weights that programs take packed are read in any case.
     pub copy: bool,
     /// Bytes of activations, where more are wanted than the largest program asks for.
     pub arena: usize,
-    /// Parts that the rows of a step may be divided into, each of which has activations of its own: 1, or as many as there are
-    /// workers, up to [`crate::MOST_PARTS`]. It is divided where the arena has room for all.
-    pub parts: usize,
+    /// Groups that the rows of a step may be divided into, each of which has activations of its own: 1, or as many as there are
+    /// workers, up to [`crate::row_groups::MAX_GROUPS`]. It is divided where the arena has room for all.
+    pub row_groups: usize,
 }
 
 /// Base addresses and lengths by region.
@@ -49,11 +49,11 @@ pub struct Memory {
     packed: HashMap<Addr, (usize, usize)>,
     /// Tells memories apart, so that a program checked against one is not replayed in another.
     identity: u64,
-    /// Parts that a step may have, and those of the last one.
-    most_parts: usize,
-    parts: Parts,
+    /// Row groups that a step may have, and those of the last one.
+    max_row_groups: usize,
+    row_groups: RowGroups,
     /// Keeps the bytes behind `regions`.
-    _blocks: Vec<Block>,
+    _pages: Vec<Pages>,
     _files: Vec<Arc<dyn WeightFile>>,
 }
 
@@ -66,7 +66,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     pub fn new(plan: MemoryPlan<'_>) -> Result<Self, LoadError> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        let MemoryPlan { programs, steps, kv, files, copy, arena, parts } = plan;
+        let MemoryPlan { programs, steps, kv, files, copy, arena, row_groups } = plan;
         limit("KV groups", kv.len(), Region::MAX_KV_GROUPS)?;
         limit("model files", files.len(), Region::MAX_FILES)?;
         let constants = programs.first().map_or(&[][..], |p| &p.constants);
@@ -79,9 +79,9 @@ impl Memory {
             kv: kv.to_vec(),
             packed: HashMap::new(),
             identity: NEXT.fetch_add(1, Ordering::Relaxed),
-            most_parts: parts.max(1),
-            parts: Parts::WHOLE,
-            _blocks: Vec::new(),
+            max_row_groups: row_groups.max(1),
+            row_groups: RowGroups::WHOLE,
+            _pages: Vec::new(),
             _files: Vec::new(),
         };
         let arena = programs.iter().map(|p| p.arena_bytes).fold(arena, usize::max);
@@ -98,10 +98,10 @@ impl Memory {
             let region = Region::file(index as u8);
             let len = file.bytes().len();
             let packs = Packs::of(programs, region, len)?;
-            if copy && Block::worth_copying(len) || !packs.is_empty() {
+            if copy && Pages::worth_copying(len) || !packs.is_empty() {
                 let read = |at: usize, to: &mut [u8]| packs.read(file.as_ref(), at, to);
-                memory.hold(region, Block::filled("weights", len, |at| packs.end(at), read)?);
-                memory.packed.extend(packs.places(region));
+                memory.hold(region, Pages::filled("weights", len, |at| packs.end(at), read)?);
+                memory.packed.extend(packs.matrices(region));
                 continue;
             }
             // Never written through: `ready` lets records write only to the arena and to KV pools.
@@ -114,14 +114,14 @@ impl Memory {
     }
 
     fn own(&mut self, region: Region, what: &'static str, len: usize) -> Result<(), LoadError> {
-        self.hold(region, Block::zeroed(what, len)?);
+        self.hold(region, Pages::zeroed(what, len)?);
         Ok(())
     }
 
-    fn hold(&mut self, region: Region, block: Block) {
-        self.regions.bases[region.0 as usize] = block.base();
-        self.regions.lens[region.0 as usize] = block.len();
-        self._blocks.push(block);
+    fn hold(&mut self, region: Region, pages: Pages) {
+        self.regions.bases[region.0 as usize] = pages.base();
+        self.regions.lens[region.0 as usize] = pages.len();
+        self._pages.push(pages);
     }
 
     pub(crate) fn regions(&self) -> &Regions {
@@ -207,20 +207,20 @@ impl Memory {
         bytemuck::try_cast_slice(bytes.get(at.offset()..end)?).ok()
     }
 
-    pub(crate) fn most_parts(&self) -> usize {
-        self.most_parts
+    pub(crate) fn max_row_groups(&self) -> usize {
+        self.max_row_groups
     }
 
     /// Says how the rows of the step that runs next are divided.
-    pub(crate) fn set_parts(&mut self, parts: Parts) {
-        self.parts = parts;
+    pub(crate) fn set_row_groups(&mut self, row_groups: RowGroups) {
+        self.row_groups = row_groups;
     }
 
     /// Output row `output` of the logits of the last step, `vocab` values.
     pub fn logits(&self, bound: &Bound, output: usize, vocab: usize) -> Option<&[f32]> {
-        let part = (0..self.parts.count).rev().find(|&part| self.parts.rows(part).start <= output)?;
-        let output = output - self.parts.rows(part).start;
-        let first = bound.logits.offset().checked_add(part * self.parts.arena)?;
+        let group = (0..self.row_groups.count).rev().find(|&group| self.row_groups.rows(group).start <= output)?;
+        let output = output - self.row_groups.rows(group).start;
+        let first = bound.logits.offset().checked_add(group * self.row_groups.arena)?;
         let offset = output.checked_mul(bound.logits_stride)?.checked_add(first)?;
         self.floats(Addr::new(bound.logits.region(), offset), vocab)
     }

@@ -1,6 +1,6 @@
 //! Reading packed weights: which matrices of a file are packed (`akunu_gemm::packed`), and packing them as they are read.
 
-use crate::block::PIECE;
+use crate::pages::CHUNK;
 use akunu_dtype::DType;
 use akunu_gemm::packed::{Fields, ROWS};
 use akunu_plan::backend::{LoadError, WeightFile};
@@ -23,21 +23,21 @@ const AT_ONCE: usize = 64 << 10;
 
 /// A matrix of a file that is packed as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pack {
-    start: usize,
-    bytes: usize,
-    row_bytes: usize,
-    fields: Fields,
+pub struct Pack {
+    pub start: usize,
+    pub bytes: usize,
+    pub row_bytes: usize,
+    pub fields: Fields,
 }
 
 impl Pack {
-    fn end(&self) -> usize {
+    pub fn end(&self) -> usize {
         self.start + self.bytes
     }
 }
 
 /// The matrices of one file that are packed, in the order of their bytes.
-pub struct Packs(Vec<Pack>);
+pub struct Packs(pub Vec<Pack>);
 
 impl Packs {
     /// Those that records of `programs` take so, of a file of `len` bytes.
@@ -60,7 +60,7 @@ impl Packs {
     }
 
     /// Where each begins, its bytes and those of a row.
-    pub fn places(&self, file: Region) -> impl Iterator<Item = (Addr, (usize, usize))> {
+    pub fn matrices(&self, file: Region) -> impl Iterator<Item = (Addr, (usize, usize))> {
         self.0.iter().map(move |pack| (Addr::new(file, pack.start), (pack.bytes, pack.row_bytes)))
     }
 
@@ -69,19 +69,19 @@ impl Packs {
         self.0.get(self.0.partition_point(|pack| pack.end() <= at))
     }
 
-    /// Where a piece that begins at byte `at` ends: it is of one matrix, in whole 16 rows of it, or of none.
+    /// Where a chunk that begins at byte `at` ends: it is of one matrix, in whole 16 rows of it, or of none.
     pub fn end(&self, at: usize) -> usize {
         match self.after(at) {
             Some(pack) if pack.start <= at => {
                 let group = ROWS * pack.row_bytes;
-                pack.end().min(at + (PIECE / 8 / group).max(1) * group)
+                pack.end().min(at + (CHUNK / 8 / group).max(1) * group)
             }
-            Some(pack) => pack.start.min(at + PIECE),
-            None => at + PIECE,
+            Some(pack) => pack.start.min(at + CHUNK),
+            None => at + CHUNK,
         }
     }
 
-    /// Reads such a piece.
+    /// Reads such a chunk.
     pub fn read(&self, file: &dyn WeightFile, at: usize, to: &mut [u8]) -> io::Result<()> {
         match self.after(at).filter(|pack| pack.start <= at) {
             Some(pack) => {
@@ -143,27 +143,4 @@ pub fn matrices(record: &Record) -> impl Iterator<Item = Matrix> + use<> {
         row_bytes: row_bytes as usize,
         dtype,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::block::Block;
-
-    #[test]
-    fn what_lies_between_packed_matrices_stays() {
-        let fields = Fields::of(DType::Q4_0).unwrap();
-        let matrix = |start: usize| Pack { start, bytes: 2 * ROWS * 36, row_bytes: 36, fields };
-        let packs = Packs(vec![matrix(5), matrix(5 + 2 * ROWS * 36), matrix(3000)]);
-        let file: Vec<u8> = (0..5000).map(|i| (i * 7 + i / 256) as u8).collect();
-        let block = Block::filled("test", file.len(), |at| packs.end(at), |at, to| packs.read(&file, at, to)).unwrap();
-        // SAFETY: the block's bytes, which nobody else has.
-        let got = unsafe { std::slice::from_raw_parts(block.base(), block.len()) };
-        let mut want = file.clone();
-        for pack in &packs.0 {
-            let range = pack.start..pack.end();
-            fields.pack(&file[range.clone()], 36, &mut want[range]);
-        }
-        assert!(got == want);
-    }
 }

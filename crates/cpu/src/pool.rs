@@ -1,11 +1,11 @@
 //! The thread pool: workers that stay, spin a little for the next job, then sleep.
 //!
 //! A job is broadcast: every worker runs the same closure once, the caller as worker 0. Inside a
-//! job the workers meet at a [`Barrier`], or go through phases of which each has a lane for every worker.
-//! Where other processes want the cores too, a worker may lose its own for milliseconds: its lanes are then run by those
+//! job the workers meet at a [`Barrier`], or go through phases of which each has a share for every worker.
+//! Where other processes want the cores too, a worker may lose its own for milliseconds: its shares are then run by those
 //! that are there. Nothing here allocates or locks once the pool stands.
 
-use crate::lane::Lane;
+use crate::share::Share;
 use std::cell::UnsafeCell;
 use std::hint::spin_loop;
 use std::num::NonZeroUsize;
@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle, Thread};
 /// Turns of a spin loop before a waiting thread gives its time slice away: some 20 µs. None where
 /// there are more workers than cores, because the one waited for may need this core.
 const SPINS: u32 = 1000;
-/// Turns after which a worker that has nothing to do runs a lane whose worker has not come: more than the time between the
+/// Turns after which a worker that has nothing to do runs a share whose worker has not come: more than the time between the
 /// first and the last to see a phase begin.
 const LATE: u32 = 100;
 /// Time slices given away before a worker without a job goes to sleep: well under a millisecond
@@ -67,9 +67,9 @@ struct Phases {
     spins: u32,
     /// The phase that runs.
     current: Line<AtomicUsize>,
-    /// Its lanes that are done.
+    /// Its shares that are done.
     done: Line<AtomicUsize>,
-    /// By lane, in how many phases a worker has taken it.
+    /// By share, in how many phases a worker has taken it.
     taken: Vec<Line<AtomicUsize>>,
 }
 
@@ -87,14 +87,14 @@ impl Phases {
     }
 
     /// A worker's part of `phases` phases.
-    fn work(&self, worker: Lane, phases: usize, job: &(dyn Fn(usize, Lane) + Sync)) {
+    fn work(&self, worker: Share, phases: usize, job: &(dyn Fn(usize, Share) + Sync)) {
         let mut phase = 0;
         while phase < phases {
             self.run(phase, worker, job);
             let mut turns = 0;
             while self.current.0.load(Ordering::Acquire) == phase {
                 if turns == LATE.min(self.spins) {
-                    (0..worker.count).for_each(|index| self.run(phase, Lane { index, ..worker }, job));
+                    (0..worker.count).for_each(|index| self.run(phase, Share { index, ..worker }, job));
                 }
                 relax(&mut turns, self.spins);
             }
@@ -102,18 +102,18 @@ impl Phases {
         }
     }
 
-    /// Runs a lane of a phase that this worker has seen begin, unless a worker has taken it: no phase ends before all its
-    /// lanes were taken, so a lane that can be taken belongs to the phase that runs.
-    fn run(&self, phase: usize, lane: Lane, job: &(dyn Fn(usize, Lane) + Sync)) {
-        let taken = &self.taken[lane.index].0;
+    /// Runs a share of a phase that this worker has seen begin, unless a worker has taken it: no phase ends before all its
+    /// shares were taken, so a share that can be taken belongs to the phase that runs.
+    fn run(&self, phase: usize, share: Share, job: &(dyn Fn(usize, Share) + Sync)) {
+        let taken = &self.taken[share.index].0;
         let mine = taken.load(Ordering::Relaxed) == phase
             && taken.compare_exchange(phase, phase + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if !mine {
             return;
         }
-        job(phase, lane);
+        job(phase, share);
         // As in `Barrier::wait`.
-        if self.done.0.fetch_add(1, Ordering::AcqRel) + 1 == lane.count {
+        if self.done.0.fetch_add(1, Ordering::AcqRel) + 1 == share.count {
             self.done.0.store(0, Ordering::Relaxed);
             self.current.0.store(phase + 1, Ordering::Release);
         }
@@ -132,7 +132,7 @@ pub(crate) fn relax(turns: &mut u32, spins: u32) {
 }
 
 /// A broadcast closure, its lifetime erased; see the safety argument in [`Pool::run`].
-type Job = *const (dyn Fn(Lane) + Sync);
+type Job = *const (dyn Fn(Share) + Sync);
 
 struct Shared {
     /// Counts jobs, wrapping; a change is the signal.
@@ -220,21 +220,21 @@ impl Pool {
     }
 
     /// Runs `job` once on every worker, the calling thread as worker 0, and returns when all are done.
-    pub fn run(&mut self, job: &(dyn Fn(Lane, &Barrier) + Sync)) {
+    pub fn run(&mut self, job: &(dyn Fn(Share, &Barrier) + Sync)) {
         let barrier = &self.barrier;
-        let job = |lane: Lane| job(lane, barrier);
+        let job = |share: Share| job(share, barrier);
         let shared = &*self.shared;
         let others = shared.workers - 1;
-        let lane = Lane { index: 0, count: shared.workers };
+        let share = Share { index: 0, count: shared.workers };
         let _guard = AbortOnPanic;
         if others == 0 {
-            return job(lane);
+            return job(share);
         }
-        let job: &(dyn Fn(Lane) + Sync) = &job;
+        let job: &(dyn Fn(Share) + Sync) = &job;
         // SAFETY: only the lifetime changes. Workers use the closure between the `epoch` change
         // below and their decrement of `running`; this function does not return before `running` is
         // 0 again (a panic aborts), so the closure outlives every use.
-        let job_ptr = unsafe { std::mem::transmute::<&(dyn Fn(Lane) + Sync), Job>(job) };
+        let job_ptr = unsafe { std::mem::transmute::<&(dyn Fn(Share) + Sync), Job>(job) };
         // SAFETY: `&mut self` keeps other callers out, and no worker reads before the epoch changes.
         unsafe { *shared.job.get() = Some(job_ptr) };
         shared.running.0.store(others, Ordering::Relaxed);
@@ -242,16 +242,16 @@ impl Pool {
         // we see that it is asleep and wake it.
         shared.epoch.0.fetch_add(1, Ordering::SeqCst);
         self.wake();
-        job(lane);
+        job(share);
         let mut turns = 0;
         while shared.running.0.load(Ordering::Acquire) != 0 {
             relax(&mut turns, shared.spins);
         }
     }
 
-    /// Runs `job` once for every phase and every lane of it: all lanes of a phase are done, and what they wrote is visible,
-    /// before the next begins. Which worker runs a lane is open, but lanes that wait for each other run at once.
-    pub fn run_phases(&mut self, phases: usize, job: &(dyn Fn(usize, Lane) + Sync)) {
+    /// Runs `job` once for every phase and every share of it: all shares of a phase are done, and what they wrote is visible,
+    /// before the next begins. Which worker runs a share is open, but shares that wait for each other run at once.
+    pub fn run_phases(&mut self, phases: usize, job: &(dyn Fn(usize, Share) + Sync)) {
         let all = Arc::clone(&self.phases);
         all.begin();
         self.run(&|worker, _| all.work(worker, phases, job));
@@ -293,7 +293,7 @@ fn work(shared: &Shared, index: usize) {
         // `running` is 0, which needs our decrement below.
         if let Some(job) = unsafe { *shared.job.get() } {
             // SAFETY: the caller keeps the closure alive until our decrement below.
-            unsafe { (*job)(Lane { index, count: shared.workers }) };
+            unsafe { (*job)(Share { index, count: shared.workers }) };
         }
         shared.running.0.fetch_sub(1, Ordering::Release);
     }
@@ -318,106 +318,5 @@ fn next_epoch(shared: &Shared, index: usize, seen: u32) -> u32 {
             thread::park();
         }
         asleep.store(false, Ordering::Relaxed);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn every_worker_runs_every_job_once() {
-        for workers in [1, 2, 3, 5, 16] {
-            let mut pool = Pool::new(workers).unwrap();
-            let counts: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
-            for _ in 0..500 {
-                pool.run(&|lane, _| {
-                    assert_eq!(lane.count, workers);
-                    counts[lane.index].fetch_add(1, Ordering::Relaxed);
-                });
-            }
-            assert!(counts.iter().all(|c| c.load(Ordering::Relaxed) == 500));
-        }
-    }
-
-    #[test]
-    fn what_is_written_before_a_barrier_is_read_after_it() {
-        for workers in [2, 3, 8] {
-            let mut pool = Pool::new(workers).unwrap();
-            let slots: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
-            let rounds = if workers > Pool::default_threads() { 200 } else { 2000 };
-            pool.run(&|lane, barrier| {
-                for round in 1..=rounds {
-                    slots[lane.index].store(round, Ordering::Relaxed);
-                    barrier.wait();
-                    for slot in &slots {
-                        assert_eq!(slot.load(Ordering::Relaxed), round);
-                    }
-                    barrier.wait();
-                }
-            });
-        }
-    }
-
-    #[test]
-    fn every_lane_of_every_phase_runs_once_and_sees_the_phase_before() {
-        for workers in [1, 2, 3, 8] {
-            let mut pool = Pool::new(workers).unwrap();
-            let slots: Vec<AtomicUsize> = (0..workers).map(|_| AtomicUsize::new(0)).collect();
-            let phases = if cfg!(miri) { 20 } else { 500 };
-            for job in 0..3 {
-                // Workers that sleep are late for the first phases.
-                thread::sleep(Duration::from_millis(5));
-                pool.run_phases(phases, &|phase, lane| {
-                    let before = job * phases + phase;
-                    assert_eq!(slots[lane.index].fetch_add(1, Ordering::Relaxed), before);
-                    for slot in &slots {
-                        let now = slot.load(Ordering::Relaxed);
-                        assert!(now == before || now == before + 1);
-                    }
-                });
-            }
-            assert!(slots.iter().all(|slot| slot.load(Ordering::Relaxed) == 3 * phases));
-        }
-    }
-
-    #[test]
-    fn lanes_that_wait_for_each_other_run_at_once() {
-        for workers in [2, 3, 8] {
-            let mut pool = Pool::new(workers).unwrap();
-            let barrier = pool.barrier();
-            let passed = AtomicUsize::new(0);
-            pool.run_phases(20, &|phase, _| {
-                if phase % 2 == 1 {
-                    barrier.wait();
-                }
-                passed.fetch_add(1, Ordering::Relaxed);
-            });
-            assert_eq!(passed.load(Ordering::Relaxed), 20 * workers);
-        }
-    }
-
-    #[test]
-    fn sleeping_workers_wake_for_a_job_and_for_the_end() {
-        let mut pool = Pool::new(3).unwrap();
-        let total = AtomicUsize::new(0);
-        for _ in 0..5 {
-            thread::sleep(Duration::from_millis(20));
-            pool.run(&|_, barrier| {
-                total.fetch_add(1, Ordering::Relaxed);
-                barrier.wait();
-            });
-        }
-        assert_eq!(total.load(Ordering::Relaxed), 15);
-        thread::sleep(Duration::from_millis(20));
-        drop(pool);
-    }
-
-    #[test]
-    fn a_pool_dropped_at_once_ends() {
-        for workers in [1, 2, 9] {
-            drop(Pool::new(workers).unwrap());
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! Programs that may be replayed: proven sound in their memory, and by kernels that serve their records on this machine.
 
-use crate::context::Beside;
+use crate::context::RecordState;
 use crate::kernels;
 use crate::level::Level;
 use crate::memory::Memory;
@@ -10,7 +10,7 @@ use akunu_gemm::packed;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{MAXIMA_SLICE, OpKind, slots};
 use akunu_plan::proof::{MemoryMap, Proof, Unsound, prove};
-use akunu_plan::record::{Record, X_IS_BF16, Y_FORM};
+use akunu_plan::record::{Record, X_IS_BF16, Y_LAYOUT};
 
 /// A bound program that may be replayed in the memory it was checked against.
 pub struct Ready {
@@ -18,12 +18,17 @@ pub struct Ready {
     pub(crate) proof: Proof,
     pub(crate) memory: u64,
     /// By record.
-    pub(crate) beside: Vec<Beside>,
+    pub(crate) states: Vec<RecordState>,
 }
 
 impl Ready {
     pub fn bound(&self) -> &Bound {
         &self.bound
+    }
+
+    /// The records, and what the backend keeps for each.
+    pub(crate) fn records(&self) -> (&[Record], &[RecordState]) {
+        (&self.bound.records, &self.states)
     }
 }
 
@@ -31,7 +36,7 @@ impl Ready {
 pub(crate) fn check(bound: Bound, rows: (usize, usize), memory: &Memory, level: Level) -> Result<Ready, Unsound> {
     let map = MemoryMap { lens: &memory.regions().lens, kv: memory.kv_pools() };
     let proof = prove(&bound, rows, &map, |record| serves(record, memory, level))?;
-    Ok(Ready { beside: Beside::all(&bound.records), memory: memory.identity(), proof, bound })
+    Ok(Ready { states: RecordState::all(&bound.records), memory: memory.identity(), proof, bound })
 }
 
 /// What only this backend knows of a record: its kernel, how its columns are shared out, how its weights lie.
@@ -43,7 +48,7 @@ fn serves(record: &Record, memory: &Memory, level: Level) -> Result<(), String> 
     if let Some(OpKind::MatMul | OpKind::MatMulGated) = record.kind() {
         let grain = record.grain as usize;
         let whole = |applies: bool, unit: usize| !applies || grain.is_multiple_of(unit);
-        let converts = record.flags & Y_FORM != 0;
+        let converts = record.flags & Y_LAYOUT != 0;
         let packs = record.weight_layout == PACKED;
         if grain == 0 || !whole(converts, q8::BLOCK.max(tiles::VALUES)) || !whole(packs, packed::ROWS) {
             return Err(format!("cannot be split every {grain} columns"));

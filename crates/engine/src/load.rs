@@ -4,7 +4,7 @@ use crate::{Device, Error};
 use akunu_arch::Model;
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
-use akunu_plan::program::Store;
+use akunu_plan::program::ActivationLayout;
 use akunu_plan::{BuildOptions, Output, Preferences, WeightFile};
 use akunu_text::Tokenizer;
 use std::sync::Arc;
@@ -79,7 +79,7 @@ impl LoadOptions {
     pub fn program(&self, prefers: &Preferences, output: Output, rows: (usize, usize), prefill: bool) -> BuildOptions {
         let (max_rows, max_outputs) = rows;
         let activations = match self.activations {
-            Activations::F32 => Store::F32,
+            Activations::F32 => ActivationLayout::F32,
             Activations::Int8 if prefill => prefers.prefill,
             Activations::Int8 => prefers.decode,
         };

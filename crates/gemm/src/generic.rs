@@ -11,7 +11,7 @@
 //! With f32 activations value `k` belongs to chain `k % 16`, and the chains are folded in halves.
 //! Here the products are rounded before they are added, in the SIMD kernels they are not.
 
-use super::dots::Dots;
+use super::gemm::Gemm;
 use akunu_dtype::{DType, Format, GROUP, MAX_BLOCK, Planes, Unpacked, q8};
 
 /// Activation rows that share one unpacking of a weight row.
@@ -29,8 +29,8 @@ const CHUNK: usize = MAX_BLOCK;
 /// Any format, f32 activations: each chunk of weights is decoded once for a tile of rows.
 ///
 /// # Safety
-/// As [`Dots`] promises.
-pub unsafe fn f32_any(d: &Dots) {
+/// As [`Gemm`] promises.
+pub unsafe fn f32_any(d: &Gemm) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let f = dtype.format();
     let step = CHUNK / f.block * f.block;
@@ -60,8 +60,8 @@ pub unsafe fn f32_any(d: &Dots) {
 /// Any format with a scale per 16 values, int8 activations.
 ///
 /// # Safety
-/// As [`Dots`] promises.
-pub unsafe fn q8_narrow(d: &Dots) {
+/// As [`Gemm`] promises.
+pub unsafe fn q8_narrow(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { q8_any::<false>(d) }
 }
@@ -69,15 +69,15 @@ pub unsafe fn q8_narrow(d: &Dots) {
 /// Any format with a scale per 32 values, int8 activations.
 ///
 /// # Safety
-/// As [`Dots`] promises.
-pub unsafe fn q8_wide(d: &Dots) {
+/// As [`Gemm`] promises.
+pub unsafe fn q8_wide(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { q8_any::<true>(d) }
 }
 
 /// # Safety
-/// As [`Dots`] promises.
-unsafe fn q8_any<const WIDE: bool>(d: &Dots) {
+/// As [`Gemm`] promises.
+unsafe fn q8_any<const WIDE: bool>(d: &Gemm) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let f = dtype.format();
     let Some(unpack) = f.unpack else { return };
@@ -157,7 +157,7 @@ fn fold(mut c: [f32; F32_CHAINS]) -> f32 {
 ///
 /// # Safety
 /// `d` keeps its promises for the format `f`; `k` and `len` are whole blocks within the row.
-pub unsafe fn planes<'a>(d: &Dots, f: &Format, n: usize, k: usize, len: usize) -> Planes<'a> {
+pub unsafe fn planes<'a>(d: &Gemm, f: &Format, n: usize, k: usize, len: usize) -> Planes<'a> {
     let (at, blocks) = (k / f.block, len / f.block);
     // SAFETY: whole blocks of row `n` in the data plane and, where there are side planes, in those.
     unsafe {
@@ -178,7 +178,7 @@ pub unsafe fn planes<'a>(d: &Dots, f: &Format, n: usize, k: usize, len: usize) -
 ///
 /// # Safety
 /// `d` keeps its promises for int8 activations, and `m < d.rows`.
-unsafe fn q8_row<'a>(d: &Dots, m: usize) -> q8::Row<'a> {
+unsafe fn q8_row<'a>(d: &Gemm, m: usize) -> q8::Row<'a> {
     // SAFETY: the three runs of the row; it is 64-byte aligned and the runs before them are
     // multiples of 32 bytes, so the floats are aligned too.
     unsafe {
@@ -195,7 +195,7 @@ unsafe fn q8_row<'a>(d: &Dots, m: usize) -> q8::Row<'a> {
 ///
 /// # Safety
 /// `m < d.rows`.
-unsafe fn f32_row(d: &Dots, m: usize) -> *const f32 {
+unsafe fn f32_row(d: &Gemm, m: usize) -> *const f32 {
     // SAFETY: within the activations.
     unsafe { d.x.add(m * d.x_stride).cast() }
 }
@@ -204,7 +204,7 @@ unsafe fn f32_row(d: &Dots, m: usize) -> *const f32 {
 ///
 /// # Safety
 /// `m < d.rows` and `n < d.cols`.
-unsafe fn out(d: &Dots, m: usize, n: usize) -> *mut f32 {
+unsafe fn out(d: &Gemm, m: usize, n: usize) -> *mut f32 {
     // SAFETY: within the output tile.
     unsafe { d.out.add(m * d.out_stride + n) }
 }

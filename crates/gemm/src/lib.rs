@@ -1,4 +1,4 @@
-//! Dot products of activation rows with weight rows: every weight format at every instruction-set level.
+//! Products of activation rows with weight rows: every weight format at every instruction-set level.
 //!
 //! This is most of the machine code and takes minutes to compile. Nothing here knows of programs, threads or memory, so that
 //! changing those does not compile it again; and its tests are beside it (`tests/`), so that testing does not either.
@@ -7,13 +7,13 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub mod dots;
+#[cfg(target_arch = "x86_64")]
+pub mod bf16_panel;
+pub mod gemm;
 mod generic;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 pub mod packed;
-#[cfg(target_arch = "x86_64")]
-pub mod strip;
 pub mod table;
 
 use akunu_simd as simd;

@@ -1,11 +1,11 @@
 //! The table of dot-product kernels: which weight format and activation form at which level.
 
-use super::dots::DotsFn;
+use super::gemm::GemmFn;
 use super::generic;
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 #[cfg(target_arch = "x86_64")]
-use super::{avx2, avx512, strip};
+use super::{avx2, avx512, bf16_panel};
 use crate::level::Level;
 use akunu_dtype::DType;
 
@@ -19,7 +19,7 @@ pub enum Act {
 }
 
 /// One kernel.
-pub struct DotsRow {
+pub struct GemmRow {
     /// The weight format, or `None` for every format that can go with `act`.
     pub dtype: Option<DType>,
     pub act: Act,
@@ -28,87 +28,87 @@ pub struct DotsRow {
     /// What the machine must have.
     pub level: Level,
     pub name: &'static str,
-    pub run: DotsFn,
+    pub run: GemmFn,
 }
 
 /// How weights of a format become tiles.
 #[cfg(target_arch = "x86_64")]
-pub struct StripRow {
+pub struct PanelRow {
     /// The weight format, or `None` for every quantized one.
     pub dtype: Option<DType>,
     /// Whether the weights are packed.
     pub packed: bool,
     pub name: &'static str,
-    pub run: strip::StripFn,
+    pub run: bf16_panel::PanelFn,
 }
 
 macro_rules! table {
     ($($chained:ident $dtype:ident: $kernel:ident;)* @packed $($packed:ident: $packed_kernel:ident;)*) => {
         /// Every kernel.
-        pub static DOTS: &[DotsRow] = &[
-            row(None, Act::F32, Level::Generic, "dots_any_f32_generic", generic::f32_any),
-            row(None, Act::Q8, Level::Generic, "dots_any_q8_generic", generic::q8_narrow),
+        pub static KERNELS: &[GemmRow] = &[
+            row(None, Act::F32, Level::Generic, "gemm_any_f32_generic", generic::f32_any),
+            row(None, Act::Q8, Level::Generic, "gemm_any_q8_generic", generic::q8_narrow),
             $(row(
                 Some(DType::$dtype),
                 Act::Q8,
                 Level::Generic,
-                concat!("dots_", stringify!($dtype), "_q8_generic"),
+                concat!("gemm_", stringify!($dtype), "_q8_generic"),
                 generic::$chained,
             ),)*
             #[cfg(target_arch = "x86_64")]
-            row(None, Act::F32, Level::Avx2, "dots_any_f32_avx2", avx2::f32_any),
+            row(None, Act::F32, Level::Avx2, "gemm_any_f32_avx2", avx2::f32_any),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::F32), Act::F32, Level::Avx2, "dots_F32_f32_avx2", avx2::f32),
+            row(Some(DType::F32), Act::F32, Level::Avx2, "gemm_F32_f32_avx2", avx2::f32),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::F16), Act::F32, Level::Avx2, "dots_F16_f32_avx2", avx2::f16),
+            row(Some(DType::F16), Act::F32, Level::Avx2, "gemm_F16_f32_avx2", avx2::f16),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::BF16), Act::F32, Level::Avx2, "dots_BF16_f32_avx2", avx2::bf16),
+            row(Some(DType::BF16), Act::F32, Level::Avx2, "gemm_BF16_f32_avx2", avx2::bf16),
             #[cfg(target_arch = "x86_64")]
-            row(None, Act::Q8, Level::Avx2, "dots_any_q8_avx2", avx2::q8::<avx2::Any>),
+            row(None, Act::Q8, Level::Avx2, "gemm_any_q8_avx2", avx2::q8::<avx2::Any>),
             $(#[cfg(target_arch = "x86_64")]
             row(
                 Some(DType::$dtype),
                 Act::Q8,
                 Level::Avx2,
-                concat!("dots_", stringify!($dtype), "_q8_avx2"),
+                concat!("gemm_", stringify!($dtype), "_q8_avx2"),
                 avx2::q8::<avx2::$kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
-            row(None, Act::Q8, Level::AvxVnni, "dots_any_q8_avxvnni", avx2::q8_vnni::<avx2::Any>),
+            row(None, Act::Q8, Level::AvxVnni, "gemm_any_q8_avxvnni", avx2::q8_vnni::<avx2::Any>),
             $(#[cfg(target_arch = "x86_64")]
             row(
                 Some(DType::$dtype),
                 Act::Q8,
                 Level::AvxVnni,
-                concat!("dots_", stringify!($dtype), "_q8_avxvnni"),
+                concat!("gemm_", stringify!($dtype), "_q8_avxvnni"),
                 avx2::q8_vnni::<avx2::$kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
-            row(None, Act::F32, Level::Avx512Bw, "dots_any_f32_avx512", avx512::f32_any),
+            row(None, Act::F32, Level::Avx512Bw, "gemm_any_f32_avx512", avx512::f32_any),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::F32), Act::F32, Level::Avx512Bw, "dots_F32_f32_avx512", avx512::f32),
+            row(Some(DType::F32), Act::F32, Level::Avx512Bw, "gemm_F32_f32_avx512", avx512::f32),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::F16), Act::F32, Level::Avx512Bw, "dots_F16_f32_avx512", avx512::f16),
+            row(Some(DType::F16), Act::F32, Level::Avx512Bw, "gemm_F16_f32_avx512", avx512::f16),
             #[cfg(target_arch = "x86_64")]
-            row(Some(DType::BF16), Act::F32, Level::Avx512Bw, "dots_BF16_f32_avx512", avx512::bf16),
+            row(Some(DType::BF16), Act::F32, Level::Avx512Bw, "gemm_BF16_f32_avx512", avx512::bf16),
             #[cfg(target_arch = "x86_64")]
-            row(None, Act::Q8, Level::Avx512, "dots_any_q8_avx512", avx512::q8::<avx512::Any>),
+            row(None, Act::Q8, Level::Avx512, "gemm_any_q8_avx512", avx512::q8::<avx512::Any>),
             $(#[cfg(target_arch = "x86_64")]
             row(
                 Some(DType::$dtype),
                 Act::Q8,
                 Level::Avx512,
-                concat!("dots_", stringify!($dtype), "_q8_avx512"),
+                concat!("gemm_", stringify!($dtype), "_q8_avx512"),
                 avx512::q8::<avx512::$kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
-            packed(None, Act::F32, Level::Avx2, "dots_packed_f32_avx2", avx2::f32_packed),
+            packed(None, Act::F32, Level::Avx2, "gemm_packed_f32_avx2", avx2::f32_packed),
             $(#[cfg(target_arch = "x86_64")]
             packed(
                 Some(DType::$packed),
                 Act::Q8,
                 Level::Avx2,
-                concat!("dots_packed_", stringify!($packed), "_q8_avx2"),
+                concat!("gemm_packed_", stringify!($packed), "_q8_avx2"),
                 avx2::q8_packed::<avx2::$packed_kernel>,
             ),)*
             $(#[cfg(target_arch = "x86_64")]
@@ -116,25 +116,25 @@ macro_rules! table {
                 Some(DType::$packed),
                 Act::Q8,
                 Level::AvxVnni,
-                concat!("dots_packed_", stringify!($packed), "_q8_avxvnni"),
+                concat!("gemm_packed_", stringify!($packed), "_q8_avxvnni"),
                 avx2::q8_packed_vnni::<avx2::$packed_kernel>,
             ),)*
             #[cfg(target_arch = "x86_64")]
-            packed(None, Act::F32, Level::Avx512Bw, "dots_packed_f32_avx512", avx512::f32_packed),
+            packed(None, Act::F32, Level::Avx512Bw, "gemm_packed_f32_avx512", avx512::f32_packed),
             $(#[cfg(target_arch = "x86_64")]
             packed(
                 Some(DType::$packed),
                 Act::Q8,
                 Level::Avx512Bw,
-                concat!("dots_packed_", stringify!($packed), "_q8_avx512bw"),
-                avx512::q8_packed_plain::<avx512::$packed_kernel>,
+                concat!("gemm_packed_", stringify!($packed), "_q8_avx512bw"),
+                avx512::q8_packed_no_vnni::<avx512::$packed_kernel>,
             ),)*
             $(#[cfg(target_arch = "x86_64")]
             packed(
                 Some(DType::$packed),
                 Act::Q8,
                 Level::Avx512,
-                concat!("dots_packed_", stringify!($packed), "_q8_avx512"),
+                concat!("gemm_packed_", stringify!($packed), "_q8_avx512"),
                 avx512::q8_packed::<avx512::$packed_kernel>,
             ),)*
             $(#[cfg(target_arch = "x86_64")]
@@ -142,67 +142,67 @@ macro_rules! table {
                 Some(DType::$packed),
                 Act::Q8,
                 Level::Amx,
-                concat!("dots_packed_", stringify!($packed), "_q8_amx"),
+                concat!("gemm_packed_", stringify!($packed), "_q8_amx"),
                 avx512::q8_packed_tiles::<avx512::$packed_kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
-            row(None, Act::F32, Level::Neon, "dots_any_f32_neon", neon::f32_any),
+            row(None, Act::F32, Level::Neon, "gemm_any_f32_neon", neon::f32_any),
             #[cfg(target_arch = "aarch64")]
-            row(Some(DType::F32), Act::F32, Level::Neon, "dots_F32_f32_neon", neon::f32),
+            row(Some(DType::F32), Act::F32, Level::Neon, "gemm_F32_f32_neon", neon::f32),
             #[cfg(target_arch = "aarch64")]
-            row(Some(DType::F16), Act::F32, Level::Neon, "dots_F16_f32_neon", neon::f16),
+            row(Some(DType::F16), Act::F32, Level::Neon, "gemm_F16_f32_neon", neon::f16),
             #[cfg(target_arch = "aarch64")]
-            row(Some(DType::BF16), Act::F32, Level::Neon, "dots_BF16_f32_neon", neon::bf16),
+            row(Some(DType::BF16), Act::F32, Level::Neon, "gemm_BF16_f32_neon", neon::bf16),
             #[cfg(target_arch = "aarch64")]
-            row(None, Act::Q8, Level::Neon, "dots_any_q8_neon", neon::q8::<neon::Any<false>>),
+            row(None, Act::Q8, Level::Neon, "gemm_any_q8_neon", neon::q8::<neon::Any<false>>),
             $(#[cfg(target_arch = "aarch64")]
             row(
                 Some(DType::$dtype),
                 Act::Q8,
                 Level::Neon,
-                concat!("dots_", stringify!($dtype), "_q8_neon"),
+                concat!("gemm_", stringify!($dtype), "_q8_neon"),
                 neon::q8::<neon::$kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
-            row(None, Act::Q8, Level::DotProd, "dots_any_q8_dotprod", neon::q8_dotprod::<neon::Any<false>>),
+            row(None, Act::Q8, Level::DotProd, "gemm_any_q8_dotprod", neon::q8_dotprod::<neon::Any<false>>),
             $(#[cfg(target_arch = "aarch64")]
             row(
                 Some(DType::$dtype),
                 Act::Q8,
                 Level::DotProd,
-                concat!("dots_", stringify!($dtype), "_q8_dotprod"),
+                concat!("gemm_", stringify!($dtype), "_q8_dotprod"),
                 neon::q8_dotprod::<neon::$kernel>,
             ),)*
             #[cfg(target_arch = "aarch64")]
-            row(None, Act::Q8, Level::I8mm, "dots_any_q8_i8mm", neon::q8_i8mm::<neon::Any<false>>),
+            row(None, Act::Q8, Level::I8mm, "gemm_any_q8_i8mm", neon::q8_i8mm::<neon::Any<false>>),
             $(#[cfg(target_arch = "aarch64")]
             row(
                 Some(DType::$dtype),
                 Act::Q8,
                 Level::I8mm,
-                concat!("dots_", stringify!($dtype), "_q8_i8mm"),
+                concat!("gemm_", stringify!($dtype), "_q8_i8mm"),
                 neon::q8_i8mm::<neon::$kernel>,
             ),)*
         ];
 
         /// Every way to tiles.
         #[cfg(target_arch = "x86_64")]
-        pub static STRIPS: &[StripRow] = &[
-            StripRow { dtype: Some(DType::F32), packed: false, name: "F32", run: strip::f32 },
-            StripRow { dtype: Some(DType::F16), packed: false, name: "F16", run: strip::f16 },
-            StripRow { dtype: Some(DType::BF16), packed: false, name: "BF16", run: strip::bf16 },
-            StripRow { dtype: None, packed: false, name: "any", run: strip::quantized::<avx512::Any> },
-            $(StripRow {
+        pub static PANELS: &[PanelRow] = &[
+            PanelRow { dtype: Some(DType::F32), packed: false, name: "F32", run: bf16_panel::f32 },
+            PanelRow { dtype: Some(DType::F16), packed: false, name: "F16", run: bf16_panel::f16 },
+            PanelRow { dtype: Some(DType::BF16), packed: false, name: "BF16", run: bf16_panel::bf16 },
+            PanelRow { dtype: None, packed: false, name: "any", run: bf16_panel::quantized::<avx512::Any> },
+            $(PanelRow {
                 dtype: Some(DType::$dtype),
                 packed: false,
                 name: stringify!($dtype),
-                run: strip::quantized::<avx512::$kernel>,
+                run: bf16_panel::quantized::<avx512::$kernel>,
             },)*
-            $(StripRow {
+            $(PanelRow {
                 dtype: Some(DType::$packed),
                 packed: true,
                 name: concat!("packed ", stringify!($packed)),
-                run: strip::packed::<avx512::$packed_kernel>,
+                run: bf16_panel::packed::<avx512::$packed_kernel>,
             },)*
         ];
     };
@@ -295,28 +295,29 @@ table! {
     Q6_K: Q6K;
 }
 
-const fn row(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: DotsFn) -> DotsRow {
-    DotsRow { dtype, act, packed: false, level, name, run }
+const fn row(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: GemmFn) -> GemmRow {
+    GemmRow { dtype, act, packed: false, level, name, run }
 }
 
 #[cfg(target_arch = "x86_64")]
-const fn packed(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: DotsFn) -> DotsRow {
-    DotsRow { dtype, act, packed: true, level, name, run }
+const fn packed(dtype: Option<DType>, act: Act, level: Level, name: &'static str, run: GemmFn) -> GemmRow {
+    GemmRow { dtype, act, packed: true, level, name, run }
 }
 
 /// Whether weights of a format are packed at a level: there is a kernel for them.
 pub fn packs(dtype: DType, level: Level) -> bool {
-    DOTS.iter().any(|r| r.packed && level.has(r.level) && r.dtype == Some(dtype))
+    KERNELS.iter().any(|r| r.packed && level.has(r.level) && r.dtype == Some(dtype))
 }
 
 /// The kernel for a format on a machine of `level`: the highest level first, and there the
 /// format's own before the one for every format; of weights as they are in files. `None` where int8 activations meet weights
 /// that are not quantized.
-pub fn find(dtype: DType, act: Act, level: Level) -> Option<&'static DotsRow> {
+pub fn find(dtype: DType, act: Act, level: Level) -> Option<&'static GemmRow> {
     if act == Act::Q8 && !dtype.is_quantized() {
         return None;
     }
-    DOTS.iter()
+    KERNELS
+        .iter()
         .filter(|r| !r.packed && r.act == act && level.has(r.level) && r.dtype.is_none_or(|d| d == dtype))
         .max_by_key(|r| (r.level, r.dtype.is_some()))
 }

@@ -6,7 +6,7 @@
 //! written and copied by byte ranges.
 
 use crate::bind::{Bound, NoKernel};
-use crate::program::{Program, Store};
+use crate::program::{ActivationLayout, Program};
 use crate::proof::Unsound;
 use crate::record::Region;
 use crate::steps::{StepError, StepLayout, StepVars};
@@ -39,8 +39,8 @@ impl std::fmt::Display for Info {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preferences {
     /// How activations that meet weights lie in memory, in programs that decode and in those that prefill.
-    pub decode: Store,
-    pub prefill: Store,
+    pub decode: ActivationLayout,
+    pub prefill: ActivationLayout,
     /// Row classes of programs that decode, ascending: each program serves up to so many rows.
     pub decode_rows: Vec<usize>,
     /// Rows of a prefill step, where nobody asks for another number.

@@ -24,10 +24,10 @@ impl Program {
             bytes += match arg {
                 Arg::Buffer(id) => {
                     let b = self.buffer(id);
-                    rows * match b.store {
-                        Store::F32 => b.width as u64 * 4,
-                        Store::Q8 => akunu_dtype::q8::row_bytes(b.width) as u64,
-                        Store::Bf16 => akunu_dtype::tiles::row_bytes(b.width) as u64,
+                    rows * match b.layout {
+                        ActivationLayout::F32 => b.width as u64 * 4,
+                        ActivationLayout::Q8 => akunu_dtype::q8::row_bytes(b.width) as u64,
+                        ActivationLayout::Bf16 => akunu_dtype::tiles::row_bytes(b.width) as u64,
                     }
                 }
                 Arg::Weight(_) if op.kind == OpKind::Embed => 0,

@@ -13,7 +13,7 @@ const WHOLE: usize = q8::BLOCK;
 const _: () = assert!(WHOLE == tiles::VALUES);
 
 pub fn fuse(program: &mut Program) {
-    let converts = program.activations != Store::F32;
+    let converts = program.activations != ActivationLayout::F32;
     if converts {
         convert(program);
     }
@@ -23,7 +23,7 @@ pub fn fuse(program: &mut Program) {
     if converts {
         converted_results(program);
     }
-    if program.activations == Store::Bf16 {
+    if program.activations == ActivationLayout::Bf16 {
         heads(program);
     }
 }
@@ -69,19 +69,19 @@ fn result(op: &Op, slot: usize) -> Option<BufferId> {
 
 /// The form that a product takes its activations in, if it is another than f32: int8 goes with quantized weights and whole
 /// blocks, tiles with many rows, which outputs are not.
-fn form(program: &Program, op: &Op) -> Option<Store> {
+fn form(program: &Program, op: &Op) -> Option<ActivationLayout> {
     let Arg::Weight(w) = op.args[slots::matmul::W] else { return None };
     let weight = program.weight(w);
     match program.activations {
-        Store::F32 => None,
-        Store::Bf16 if op.per != Per::Output => Some(Store::Bf16),
-        _ => (weight.dtype.is_quantized() && weight.cols.is_multiple_of(q8::BLOCK)).then_some(Store::Q8),
+        ActivationLayout::F32 => None,
+        ActivationLayout::Bf16 if op.per != Per::Output => Some(ActivationLayout::Bf16),
+        _ => (weight.dtype.is_quantized() && weight.cols.is_multiple_of(q8::BLOCK)).then_some(ActivationLayout::Q8),
     }
 }
 
 /// Gives every product a copy of its input in the form it takes, one per input and form.
 fn convert(program: &mut Program) {
-    let mut copies: Vec<(BufferId, Store, BufferId)> = Vec::new();
+    let mut copies: Vec<(BufferId, ActivationLayout, BufferId)> = Vec::new();
     let mut index = 0;
     while index < program.ops.len() {
         let op = &program.ops[index];
@@ -90,12 +90,12 @@ fn convert(program: &mut Program) {
             index += 1;
             continue;
         };
-        let copy = match copies.iter().find(|(from, store, _)| (*from, *store) == (x, form)) {
+        let copy = match copies.iter().find(|(from, layout, _)| (*from, *layout) == (x, form)) {
             Some((_, _, copy)) => *copy,
             None => {
                 let source = program.buffer(x).clone();
                 let width = source.width;
-                program.buffers.push(Buffer { store: form, ..source });
+                program.buffers.push(Buffer { layout: form, ..source });
                 let copy = BufferId(program.buffers.len() as u32 - 1);
                 copies.push((x, form, copy));
                 let mut args = [Arg::None; crate::op::MAX_SLOTS];

@@ -4,7 +4,7 @@
 //! they write the same element.
 
 use crate::op::{MAX_SLOTS, OpKind, slots};
-use crate::program::{Arg, BufferId, Op, Program, Store};
+use crate::program::{ActivationLayout, Arg, BufferId, Op, Program};
 
 /// Result slot and the operand slot whose place it may take.
 fn in_place(op: &Op) -> Option<(usize, usize)> {
@@ -78,7 +78,8 @@ fn taken_over(program: &Program, index: usize, slot: usize, lives: &[Option<(usi
     let Arg::Buffer(result) = op.args[y] else { return None };
     let (a, b) = (program.buffer(source), program.buffer(result));
     let dies = lives[source.0 as usize].is_some_and(|(_, last)| last == index);
-    let alike = a.store == Store::F32 && b.store == Store::F32 && a.width == b.width && a.per == b.per;
+    let alike =
+        a.layout == ActivationLayout::F32 && b.layout == ActivationLayout::F32 && a.width == b.width && a.per == b.per;
     // Read through another slot too, an element could be needed after it was replaced.
     let read_once = op.args.iter().filter(|arg| **arg == Arg::Buffer(source)).count() == 1;
     (slot == y && dies && alike && read_once).then_some(a.offset)

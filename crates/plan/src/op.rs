@@ -13,7 +13,7 @@ pub enum OpKind {
     RopeAngles,
     /// `y = residual + scale * (normalize(x) * weight + bias)`
     Norm,
-    /// `y = x` in the form that products take it in; see [`crate::program::Store`]
+    /// `y = x` in the form that products take it in; see [`crate::program::ActivationLayout`]
     Convert,
     /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`; `maxima[c]` is the largest of the `c`-th
     /// [`MAXIMA_SLICE`] values of `y`, NaN aside

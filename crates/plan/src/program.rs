@@ -21,7 +21,7 @@ pub struct Vector {
 
 /// How an activation buffer stores a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Store {
+pub enum ActivationLayout {
     F32,
     /// Int8 blocks; see [`akunu_dtype::q8`].
     Q8,
@@ -35,7 +35,7 @@ pub struct Buffer {
     pub name: &'static str,
     pub per: Per,
     pub width: usize,
-    pub store: Store,
+    pub layout: ActivationLayout,
     /// Byte offset in the arena; written by the memory plan.
     pub offset: usize,
 }
@@ -43,16 +43,16 @@ pub struct Buffer {
 impl Buffer {
     /// Bytes from one row to the next; whole cache lines, so that rows never share one.
     pub fn stride(&self) -> usize {
-        match self.store {
-            Store::F32 => (self.width * 4).next_multiple_of(64),
-            Store::Q8 => q8::row_bytes(self.width).next_multiple_of(64),
-            Store::Bf16 => tiles::row_bytes(self.width),
+        match self.layout {
+            ActivationLayout::F32 => (self.width * 4).next_multiple_of(64),
+            ActivationLayout::Q8 => q8::row_bytes(self.width).next_multiple_of(64),
+            ActivationLayout::Bf16 => tiles::row_bytes(self.width),
         }
     }
 
     /// Bytes of so many rows.
     pub fn bytes(&self, rows: usize) -> usize {
-        let rows = if self.store == Store::Bf16 { rows.next_multiple_of(tiles::PAIR) } else { rows };
+        let rows = if self.layout == ActivationLayout::Bf16 { rows.next_multiple_of(tiles::PAIR) } else { rows };
         rows * self.stride()
     }
 }
@@ -124,7 +124,7 @@ pub struct Program {
     pub max_outputs: usize,
     /// The form that products take their activations in, where it suits them (`fuse`). Rows of a program in bf16 are
     /// rounded everywhere where tiles are faster.
-    pub activations: Store,
+    pub activations: ActivationLayout,
     pub buffers: Vec<Buffer>,
     pub weights: Vec<Weight>,
     pub constants: Vec<f32>,

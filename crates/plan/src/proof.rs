@@ -5,8 +5,8 @@
 use crate::backend::KvPool;
 use crate::bind::Bound;
 use crate::op::{slots as at, *};
-use crate::program::Store;
-use crate::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, X_FORM, X_IS_BF16, Y_FORM};
+use crate::program::ActivationLayout;
+use crate::record::{self, Addr, BARRIER, MAY_ROUND, Record, Region, X_IS_BF16, X_LAYOUT, Y_LAYOUT};
 use crate::steps::KV_BLOCK;
 use akunu_dtype::{DType, q8, tiles};
 use std::ops::Range;
@@ -381,14 +381,14 @@ impl Checker<'_> {
         let writes = spec.used != Use::Read;
         // As in `bind`: the first activation operand that is only read may have another form than f32, and the result.
         let has =
-            |store| spec.holds == Holds::Activation && self.record.flags & record::form_flag(store, spec.used) != 0;
+            |layout| spec.holds == Holds::Activation && self.record.flags & record::layout_flag(layout, spec.used) != 0;
         let stride = self.record.strides[slot] as usize;
-        let (bytes, count) = if has(Store::Q8) {
+        let (bytes, count) = if has(ActivationLayout::Q8) {
             if !width.is_multiple_of(q8::BLOCK) {
                 return Err(format!("{} has {width} int8 values, not whole blocks", spec.name));
             }
             (q8::row_bytes(width), count)
-        } else if has(Store::Bf16) {
+        } else if has(ActivationLayout::Bf16) {
             if stride != tiles::row_bytes(width) {
                 return Err(format!("{} has tiles of rows of {stride} bytes", spec.name));
             }
@@ -488,8 +488,8 @@ impl Checker<'_> {
     fn aliases(&self, kind: OpKind) -> Result<(), String> {
         for written in self.touches.iter().filter(|t| t.writes) {
             for other in self.touches.iter().filter(|t| t.slot != written.slot && t.overlaps(written)) {
-                let same = other.start == written.start && other.stride == written.stride;
-                let converted = self.record.flags & Y_FORM != 0 || other.slot == 0 && self.record.flags & X_FORM != 0;
+                let (flags, same) = (self.record.flags, (other.start, other.stride) == (written.start, written.stride));
+                let converted = flags & Y_LAYOUT != 0 || other.slot == 0 && flags & X_LAYOUT != 0;
                 if !(same && !converted && may_share(kind).contains(&other.slot)) {
                     return Err(format!("operand {} lies on its result", other.slot));
                 }

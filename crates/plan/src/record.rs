@@ -4,7 +4,7 @@
 //! must wait for. It holds no pointer, so it serializes as it is.
 
 use crate::op::{MAX_SLOTS, OpKind, Params, Per, Use};
-use crate::program::{Arg, Op, Program, Store};
+use crate::program::{ActivationLayout, Arg, Op, Program};
 use bytemuck::{Pod, Zeroable};
 
 /// A memory region, resolved to a base address by the backend.
@@ -79,8 +79,8 @@ pub const Y_IS_Q8: u32 = 2;
 pub const X_IS_BF16: u32 = 64;
 pub const Y_IS_BF16: u32 = 128;
 /// `Record::flags`: an activation operand holds something else than f32.
-pub const X_FORM: u32 = X_IS_Q8 | X_IS_BF16;
-pub const Y_FORM: u32 = Y_IS_Q8 | Y_IS_BF16;
+pub const X_LAYOUT: u32 = X_IS_Q8 | X_IS_BF16;
+pub const Y_LAYOUT: u32 = Y_IS_Q8 | Y_IS_BF16;
 /// `Record::flags`: the row count is the step's outputs, not its rows.
 pub const PER_OUTPUT: u32 = 4;
 /// `Record::flags`: everything before must be finished before this record starts.
@@ -150,25 +150,25 @@ fn per_flag(per: Per) -> u32 {
 /// The flags that are known before kernels are chosen: what an op's rows are, and which forms it meets.
 pub fn flags(program: &Program, op: &Op) -> u32 {
     let mut flags = per_flag(op.per);
-    if program.activations == Store::Bf16 {
+    if program.activations == ActivationLayout::Bf16 {
         flags |= MAY_ROUND;
     }
     for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {
         if let Arg::Buffer(id) = arg {
-            flags |= form_flag(program.buffer(*id).store, slot.used);
+            flags |= layout_flag(program.buffer(*id).layout, slot.used);
         }
     }
     flags
 }
 
 /// The flag of the form an activation operand has.
-pub fn form_flag(store: Store, used: Use) -> u32 {
-    match (store, used) {
-        (Store::F32, _) => 0,
-        (Store::Q8, Use::Write) => Y_IS_Q8,
-        (Store::Q8, _) => X_IS_Q8,
-        (Store::Bf16, Use::Write) => Y_IS_BF16,
-        (Store::Bf16, _) => X_IS_BF16,
+pub fn layout_flag(layout: ActivationLayout, used: Use) -> u32 {
+    match (layout, used) {
+        (ActivationLayout::F32, _) => 0,
+        (ActivationLayout::Q8, Use::Write) => Y_IS_Q8,
+        (ActivationLayout::Q8, _) => X_IS_Q8,
+        (ActivationLayout::Bf16, Use::Write) => Y_IS_BF16,
+        (ActivationLayout::Bf16, _) => X_IS_BF16,
     }
 }
 

@@ -169,10 +169,10 @@ impl Executor<'_> {
         let at = r * buffer.width;
         let out = &mut self.buffers[id][at..at + values.len()];
         out.copy_from_slice(values);
-        match buffer.store {
-            Store::F32 => {}
-            Store::Q8 => round_to_int8(out),
-            Store::Bf16 => out.iter_mut().for_each(|v| *v = akunu_dtype::tiles::round(*v)),
+        match buffer.layout {
+            ActivationLayout::F32 => {}
+            ActivationLayout::Q8 => round_to_int8(out),
+            ActivationLayout::Bf16 => out.iter_mut().for_each(|v| *v = akunu_dtype::tiles::round(*v)),
         }
     }
 

@@ -47,7 +47,7 @@ fn check_slots(program: &Program, op: &Op, written: &mut [bool]) -> Result<(), S
                 let Some(buffer) = program.buffers.get(id.0 as usize) else {
                     return Err(format!("{name} is a buffer that does not exist"));
                 };
-                buffer.store == Store::F32 || want.holds == Holds::Activation
+                buffer.layout == ActivationLayout::F32 || want.holds == Holds::Activation
             }
             (Arg::Weight(id), Holds::Weight) => (id.0 as usize) < program.weights.len(),
             (Arg::Vector(v), Holds::Vector) => (v.offset + v.len) as usize <= program.constants.len(),
@@ -97,7 +97,7 @@ fn check_shapes(program: &Program, op: &Op) -> Result<(), String> {
     for arg in op.args {
         if let Arg::Buffer(id) = arg {
             let b = program.buffer(id);
-            if b.store == Store::Q8 && !b.width.is_multiple_of(q8::BLOCK) {
+            if b.layout == ActivationLayout::Q8 && !b.width.is_multiple_of(q8::BLOCK) {
                 return Err(format!("an int8 buffer of {} values is not whole blocks", b.width));
             }
         }

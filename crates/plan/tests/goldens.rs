@@ -3,7 +3,7 @@
 use akunu_arch::Model;
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
-use akunu_plan::program::Store;
+use akunu_plan::program::ActivationLayout;
 use akunu_plan::reference::Reference;
 use akunu_plan::{BuildOptions, Output, Program, RowVars, StepLayout, build};
 use akunu_testkit::{Golden, cosine, fixtures, golden, relative_error};
@@ -12,7 +12,7 @@ fn options(rows: usize, int8: bool) -> BuildOptions {
     BuildOptions {
         max_rows: rows,
         max_outputs: rows,
-        activations: if int8 { Store::Q8 } else { Store::F32 },
+        activations: if int8 { ActivationLayout::Q8 } else { ActivationLayout::F32 },
         kv: DType::F32,
         output: Output::Logits,
     }

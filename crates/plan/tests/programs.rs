@@ -4,7 +4,7 @@ use akunu_arch::Model;
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
 use akunu_plan::op::{OpKind, Params, slots};
-use akunu_plan::program::{Arg, BufferId, Program, Store};
+use akunu_plan::program::{ActivationLayout, Arg, BufferId, Program};
 use akunu_plan::reference::Reference;
 use akunu_plan::serial::SerialError;
 use akunu_plan::verify::verify;
@@ -17,7 +17,7 @@ fn options(int8: bool) -> BuildOptions {
     BuildOptions {
         max_rows: IDS.len(),
         max_outputs: 2,
-        activations: if int8 { Store::Q8 } else { Store::F32 },
+        activations: if int8 { ActivationLayout::Q8 } else { ActivationLayout::F32 },
         kv: DType::F16,
         output: Output::Logits,
     }
@@ -82,7 +82,8 @@ fn products_of_tiles_finish_their_heads() {
     for name in ["hf/qwen2", "hf/qwen3", "hf/gemma3", "hf/llama-untied", "hf/olmo2", "gguf/stories-llama-Q4_0.gguf"] {
         let (file, model) = open(name);
         let plain = akunu_plan::build::plain(&model, &file, options(false)).unwrap();
-        let tiles = build(&model, &file, BuildOptions { activations: Store::Bf16, ..options(false) }).unwrap();
+        let tiles =
+            build(&model, &file, BuildOptions { activations: ActivationLayout::Bf16, ..options(false) }).unwrap();
         let count = |kind| tiles.ops.iter().filter(|op| op.kind == kind).count();
         let (products, alone) = (count(OpKind::MatMulHeads), count(OpKind::HeadNormRopeKvWrite));
         assert_eq!(products + 3 * alone, 3 * model.config.layers.len(), "{name}");
@@ -111,7 +112,7 @@ fn int8_activations_appear_only_before_quantized_weights_and_without_extra_ops()
     assert_eq!(per_layer, 10 * layers);
     let (file, model) = open("hf/qwen3");
     let program = build(&model, &file, options(true)).unwrap();
-    assert!(program.buffers.iter().all(|b| b.store == Store::F32), "float weights take float activations");
+    assert!(program.buffers.iter().all(|b| b.layout == ActivationLayout::F32), "float weights take float activations");
 }
 
 #[test]

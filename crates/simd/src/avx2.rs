@@ -1,5 +1,6 @@
 //! Eight lanes with AVX2, FMA and F16C.
 
+use super::level::Level;
 use super::{ALMOST_HALF, Body, GroupSums, Simd};
 use std::arch::x86_64::*;
 
@@ -11,7 +12,7 @@ type V = __m256;
 // The one reason why register-only intrinsics may be called here.
 macro_rules! has {
     ($e:expr) => {
-        // SAFETY: a value of `Avx2` exists only where `assume` was allowed, so the machine has AVX2,
+        // SAFETY: a value of `Avx2` exists only where `detect` has seen it, so the machine has AVX2,
         // FMA and F16C; the intrinsic touches no memory.
         unsafe { $e }
     };
@@ -90,8 +91,8 @@ impl Simd for Avx2 {
     const REGISTERS: usize = 16;
 
     #[inline(always)]
-    unsafe fn assume() -> Self {
-        Avx2(())
+    fn detect() -> Option<Self> {
+        Level::detect().has(Level::Avx2).then_some(Avx2(()))
     }
 
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! Sixteen lanes with AVX-512 F, BW, VL and DQ.
 
 use super::avx2::group_sums;
+use super::level::Level;
 use super::{ALMOST_HALF, Blocks, Body, GroupSums, Simd, quantize_each};
 use std::arch::x86_64::*;
 
@@ -12,7 +13,7 @@ type V = __m512;
 // The one reason why register-only intrinsics may be called here.
 macro_rules! has {
     ($e:expr) => {
-        // SAFETY: a value of `Avx512` exists only where `assume` was allowed, so the machine has
+        // SAFETY: a value of `Avx512` exists only where `detect` has seen it, so the machine has
         // AVX-512 F, BW, VL and DQ; the intrinsic touches no memory.
         unsafe { $e }
     };
@@ -128,8 +129,8 @@ impl Simd for Avx512 {
     const REGISTERS: usize = 32;
 
     #[inline(always)]
-    unsafe fn assume() -> Self {
-        Avx512(())
+    fn detect() -> Option<Self> {
+        Level::detect().has(Level::Avx512Bw).then_some(Avx512(()))
     }
 
     #[inline(always)]

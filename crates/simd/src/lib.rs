@@ -1,8 +1,8 @@
 //! Vectors of f32 at every level: kernel bodies are written once over [`Simd`] and instantiated
 //! per level by the backend.
 //!
-//! A value of a [`Simd`] type is the proof that the machine has its level: it can be made only by
-//! the unsafe `assume`. Every method is `inline(always)`, so that after inlining the instructions
+//! A value of a [`Simd`] type is the proof that the machine has its level: only `detect`
+//! makes one. Every method is `inline(always)`, so that after inlining the instructions
 //! stand inside the `target_feature` function of the level and become single instructions there.
 
 #[cfg(target_arch = "x86_64")]
@@ -55,7 +55,7 @@ impl Blocks {
     }
 }
 
-/// Asks for a cache line before it is needed; any address will do.
+/// Prefetches a cache line before it is needed; any address will do.
 #[inline(always)]
 pub fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -72,13 +72,13 @@ pub fn prefetch(at: *const u8) {
     let _ = at;
 }
 
-/// Asks for all lines of `values` numbers before they are needed; any address will do.
+/// Prefetches all lines of `values` numbers before they are needed; any address will do.
 #[inline(always)]
 pub fn prefetch_row(at: *const f32, values: usize) {
     (0..values).step_by(64 / size_of::<f32>()).for_each(|i| prefetch(at.wrapping_add(i).cast()));
 }
 
-/// Asks for a cache line that is needed later, into the second-level cache.
+/// Prefetches a cache line that is needed later, into L2.
 #[inline(always)]
 #[cfg(target_arch = "x86_64")]
 pub fn prefetch_far(at: *const u8) {
@@ -106,9 +106,8 @@ pub trait Simd: Copy {
     /// Whether f16 and int8 values become f32 in an instruction or two.
     const CONVERTS: bool = true;
 
-    /// # Safety
-    /// The machine has the instructions of this level.
-    unsafe fn assume() -> Self;
+    /// The level's vectors, where this machine has its instructions: holding one is the proof.
+    fn detect() -> Option<Self>;
 
     /// Runs a part of a kernel as a function of its own, which is compiled once a level and not into every kernel that has it.
     ///

@@ -1,5 +1,6 @@
 //! Four lanes with NEON, which every AArch64 machine has, with fused multiply-adds and conversions of f16.
 
+use super::level::Level;
 use super::{GroupSums, Simd};
 use std::arch::aarch64::*;
 
@@ -13,7 +14,7 @@ const LANES: usize = 4;
 // The one reason why register-only intrinsics may be called here.
 macro_rules! has {
     ($e:expr) => {
-        // SAFETY: a value of `Neon` exists only where `assume` was allowed, so the machine has NEON; the intrinsic touches no
+        // SAFETY: a value of `Neon` exists only where `detect` has seen it, so the machine has NEON; the intrinsic touches no
         // memory.
         unsafe { $e }
     };
@@ -25,8 +26,8 @@ impl Simd for Neon {
     const REGISTERS: usize = 32;
 
     #[inline(always)]
-    unsafe fn assume() -> Self {
-        Neon(())
+    fn detect() -> Option<Self> {
+        Level::detect().has(Level::Neon).then_some(Neon(()))
     }
 
     #[inline(always)]

@@ -155,7 +155,7 @@ impl<'a> Products<'a> {
     /// Adds a block's products to its sums, which are there after the next block's first step, or after [`Self::store`].
     /// `between` is other work, done after each step; the matrix unit does not wait for it.
     ///
-    /// Operands come from the second-level cache and do not go through the first, where they would only drive each other
+    /// Operands come from the L2 and do not go through the first, where they would only drive each other
     /// out. Where `NEAR`, left ones do: a few steps of them are used again by the next block.
     ///
     /// # Safety
@@ -234,7 +234,7 @@ impl Scores {
     pub const PARTS: usize = 11;
 
     /// Heads of `steps` times 32 values. `between` is other work, which the matrix unit does not wait for. Queries, keys and
-    /// values do not go through the first-level cache: scores, weights and results stay there.
+    /// values do not go through the L1: scores, weights and results stay there.
     ///
     /// # Safety
     /// Tiles and rows are there, and `between` uses none of them. The machine has AMX.

@@ -74,7 +74,7 @@ impl Tokenizer {
 }
 
 /// What each kind of model decides; the rest is alike for all.
-struct Parts {
+struct Pipeline {
     model: Model,
     normalizers: Vec<Normalizer>,
     steps: Vec<Step>,
@@ -185,7 +185,7 @@ impl GgufVocab<'_> {
         let roles = Roles { bos, eos, unknown: self.checked("unknown", self.unknown)?, ..Roles::default() };
         self.finish(
             vocab,
-            Parts { model, normalizers, steps: pre.steps, before, after, decode: Decode::default(), roles },
+            Pipeline { model, normalizers, steps: pre.steps, before, after, decode: Decode::default(), roles },
         )
     }
 
@@ -206,7 +206,7 @@ impl GgufVocab<'_> {
         let (before, after) = self.around(bos, eos, true, false, false)?;
         let decode = Decode { strip_leading_space: prefix };
         let roles = Roles { bos, eos, unknown, ..Roles::default() };
-        self.finish(vocab, Parts { model, normalizers, steps: Vec::new(), before, after, decode, roles })
+        self.finish(vocab, Pipeline { model, normalizers, steps: Vec::new(), before, after, decode, roles })
     }
 
     fn word_piece(&self, vocab: Vocab) -> Result<Inner, Error> {
@@ -219,7 +219,7 @@ impl GgufVocab<'_> {
         let longest = self.tokens.iter().map(|t| t.len()).max().unwrap_or(0);
         let model =
             WordPiece { start: "▁".into(), inside: String::new(), unknown, max_chars: BERT_MAX_WORD, longest };
-        let parts = Parts {
+        let parts = Pipeline {
             model: Model::WordPiece(model),
             normalizers: vec![Normalizer::Bert { clean: true, chinese: true, strip_accents, lowercase }],
             steps: bert_steps()?,
@@ -251,7 +251,7 @@ impl GgufVocab<'_> {
         let (before, after) = self.around(bos, eos, false, true, false)?;
         let decode = Decode { strip_leading_space: prefix };
         let roles = Roles { bos, eos, unknown: Some(unknown), ..Roles::default() };
-        self.finish(vocab, Parts { model, normalizers, steps: Vec::new(), before, after, decode, roles })
+        self.finish(vocab, Pipeline { model, normalizers, steps: Vec::new(), before, after, decode, roles })
     }
 
     /// The tokens before and after a text. A default that lacks its token is dropped, a wish of the file is an error.
@@ -276,7 +276,7 @@ impl GgufVocab<'_> {
         Ok((before.into_iter().collect(), after.into_iter().chain(separator).collect()))
     }
 
-    fn finish(&self, mut vocab: Vocab, parts: Parts) -> Result<Inner, Error> {
+    fn finish(&self, mut vocab: Vocab, parts: Pipeline) -> Result<Inner, Error> {
         let mut roles = parts.roles;
         roles.pad = self.checked("PAD", self.pad)?;
         roles.mask = self.checked("MASK", self.mask)?;

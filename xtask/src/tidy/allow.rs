@@ -29,7 +29,7 @@ static ALLOWED: &[Allow] = &[
     row(Of::NumberFormat, "crates/cpu/src/kernels/attention/mod.rs", "", "how keys and values are read, by the format of the KV cache: a row a format"),
     row(Of::NumberFormat, "crates/cpu/src/kernels/kv_cache/mod.rs", "", "how keys and values are written, by the format of the KV cache: a row a format"),
     row(Of::NumberFormat, "crates/formats/src/mlx.rs", "DType::U32", "packed words are told from weights by the container's own type, not by a number format"),
-    row(Of::NumberFormat, "crates/gemm/src/dots.rs", "DType::F16", "once per tile: which of two 2-byte types the side planes of an affine weight have"),
+    row(Of::NumberFormat, "crates/gemm/src/gemm.rs", "DType::F16", "once per tile: which of two 2-byte types the side planes of an affine weight have"),
     row(Of::Architecture, "crates/convert/src/tokenizer.rs", "", "GGUF names tokenizers after models: these are a tokenizer's names"),
     row(Of::Architecture, "crates/formats/src/ggml.rs", "", "the container holds one architecture and does not name it"),
     row(Of::Architecture, "crates/hub/src/catalog.rs", "", "packages are named after models"),

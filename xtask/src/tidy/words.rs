@@ -23,6 +23,8 @@ static RETIRED: &[(&str, &str, &[&str])] = &[
     (concat!("gue", "ss"), "draft", DECODING),
     (concat!("gue", "sses"), "drafts", DECODING),
     (concat!("gue", "ssed"), "drafted", DECODING),
+    (concat!("un", "taken"), "steal", &[]),
+    (concat!("dots", "fn"), "GemmFn", &[]),
 ];
 
 /// Elsewhere the word is arithmetic's.

@@ -1,6 +1,6 @@
 //! Tensor names by group, for both kinds of file; a family lists the groups it has.
 
-use crate::weights::{Name, Part, Role, maybe, name, part};
+use crate::weights::{Name, Role, StackedRows, maybe, name, stacked};
 
 /// GGUF names.
 pub mod gguf {
@@ -43,14 +43,14 @@ pub mod gguf {
         name(Role::Down, "blk.{}.ffn_down.weight"),
     ];
     pub const STACKED_ATTENTION: &[Name] = &[
-        part(Role::Q, "blk.{}.attn_qkv.weight", Part::StackedQ),
-        part(Role::K, "blk.{}.attn_qkv.weight", Part::StackedK),
-        part(Role::V, "blk.{}.attn_qkv.weight", Part::StackedV),
+        stacked(Role::Q, "blk.{}.attn_qkv.weight", StackedRows::Q),
+        stacked(Role::K, "blk.{}.attn_qkv.weight", StackedRows::K),
+        stacked(Role::V, "blk.{}.attn_qkv.weight", StackedRows::V),
         name(Role::AttnOut, "blk.{}.attn_output.weight"),
     ];
     pub const STACKED_MLP: &[Name] = &[
-        part(Role::Gate, "blk.{}.ffn_up.weight", Part::StackedGate),
-        part(Role::Up, "blk.{}.ffn_up.weight", Part::StackedUp),
+        stacked(Role::Gate, "blk.{}.ffn_up.weight", StackedRows::Gate),
+        stacked(Role::Up, "blk.{}.ffn_up.weight", StackedRows::Up),
         name(Role::Down, "blk.{}.ffn_down.weight"),
     ];
     pub const NORM_BIASES: &[Name] = &[
@@ -141,14 +141,14 @@ pub mod hf {
         name(Role::Down, "model.layers.{}.mlp.down_proj.weight"),
     ];
     pub const STACKED_ATTENTION: &[Name] = &[
-        part(Role::Q, "model.layers.{}.self_attn.qkv_proj.weight", Part::StackedQ),
-        part(Role::K, "model.layers.{}.self_attn.qkv_proj.weight", Part::StackedK),
-        part(Role::V, "model.layers.{}.self_attn.qkv_proj.weight", Part::StackedV),
+        stacked(Role::Q, "model.layers.{}.self_attn.qkv_proj.weight", StackedRows::Q),
+        stacked(Role::K, "model.layers.{}.self_attn.qkv_proj.weight", StackedRows::K),
+        stacked(Role::V, "model.layers.{}.self_attn.qkv_proj.weight", StackedRows::V),
         name(Role::AttnOut, "model.layers.{}.self_attn.o_proj.weight"),
     ];
     pub const STACKED_MLP: &[Name] = &[
-        part(Role::Gate, "model.layers.{}.mlp.gate_up_proj.weight", Part::StackedGate),
-        part(Role::Up, "model.layers.{}.mlp.gate_up_proj.weight", Part::StackedUp),
+        stacked(Role::Gate, "model.layers.{}.mlp.gate_up_proj.weight", StackedRows::Gate),
+        stacked(Role::Up, "model.layers.{}.mlp.gate_up_proj.weight", StackedRows::Up),
         name(Role::Down, "model.layers.{}.mlp.down_proj.weight"),
     ];
     pub const POST_NORMS: &[Name] = &[
@@ -213,9 +213,9 @@ pub mod hf {
             name(Role::EmbeddingNormBias, "emb_ln.bias"),
         ];
         pub const LAYERS: &[Name] = &[
-            part(Role::Q, "encoder.layers.{}.attn.Wqkv.weight", Part::StackedQ),
-            part(Role::K, "encoder.layers.{}.attn.Wqkv.weight", Part::StackedK),
-            part(Role::V, "encoder.layers.{}.attn.Wqkv.weight", Part::StackedV),
+            stacked(Role::Q, "encoder.layers.{}.attn.Wqkv.weight", StackedRows::Q),
+            stacked(Role::K, "encoder.layers.{}.attn.Wqkv.weight", StackedRows::K),
+            stacked(Role::V, "encoder.layers.{}.attn.Wqkv.weight", StackedRows::V),
             name(Role::AttnOut, "encoder.layers.{}.attn.out_proj.weight"),
             name(Role::AttnSumNorm, "encoder.layers.{}.norm1.weight"),
             name(Role::AttnSumNormBias, "encoder.layers.{}.norm1.bias"),
@@ -238,13 +238,13 @@ pub mod hf {
         ];
         pub const LAYERS: &[Name] = &[
             maybe(Role::AttnNorm, "layers.{}.attn_norm.weight"),
-            part(Role::Q, "layers.{}.attn.Wqkv.weight", Part::StackedQ),
-            part(Role::K, "layers.{}.attn.Wqkv.weight", Part::StackedK),
-            part(Role::V, "layers.{}.attn.Wqkv.weight", Part::StackedV),
+            stacked(Role::Q, "layers.{}.attn.Wqkv.weight", StackedRows::Q),
+            stacked(Role::K, "layers.{}.attn.Wqkv.weight", StackedRows::K),
+            stacked(Role::V, "layers.{}.attn.Wqkv.weight", StackedRows::V),
             name(Role::AttnOut, "layers.{}.attn.Wo.weight"),
             name(Role::FfnNorm, "layers.{}.mlp_norm.weight"),
-            part(Role::Gate, "layers.{}.mlp.Wi.weight", Part::StackedGate),
-            part(Role::Up, "layers.{}.mlp.Wi.weight", Part::StackedUp),
+            stacked(Role::Gate, "layers.{}.mlp.Wi.weight", StackedRows::Gate),
+            stacked(Role::Up, "layers.{}.mlp.Wi.weight", StackedRows::Up),
             name(Role::Down, "layers.{}.mlp.Wo.weight"),
         ];
         pub const HEAD: &[Name] = &[

@@ -4,7 +4,8 @@
 //! per level. See `docs/adding-a-kernel.md`.
 
 mod activation;
-mod attention;
+#[doc(hidden)]
+pub mod attention;
 mod common;
 mod conv;
 mod convert;
@@ -18,11 +19,11 @@ mod sampling;
 pub use attention::LONG;
 
 use crate::context::Context;
-use crate::lane::Lane;
 use crate::level::Level;
-use akunu_gemm::dots::DotsFn;
+use crate::share::Share;
 #[cfg(target_arch = "x86_64")]
-use akunu_gemm::strip::StripFn;
+use akunu_gemm::bf16_panel::PanelFn;
+use akunu_gemm::gemm::GemmFn;
 use akunu_plan::op::OpKind;
 use akunu_plan::record::Record;
 use matmul::InnerFn;
@@ -33,9 +34,9 @@ use std::sync::OnceLock;
 ///
 /// # Safety
 /// The context was made for records checked against its memory, this record among them; the
-/// machine has the row's level; and every lane of the record's kernel runs once in a step, before what depends on it and before the
+/// machine has the row's level; and every share of the record's kernel runs once in a step, before what depends on it and before the
 /// next step.
-pub type Kernel = unsafe fn(&Record, &Context<'_>, Lane);
+pub type Kernel = unsafe fn(&Record, &Context<'_>, Share);
 
 /// One row of the kernel table.
 pub struct KernelRow {
@@ -62,20 +63,20 @@ impl KernelRow {
     }
 
     /// The dot products of a matrix product's row.
-    pub fn dots(&self) -> Option<DotsFn> {
+    pub fn gemm(&self) -> Option<GemmFn> {
         match self.inner.as_ref()?.run {
-            InnerFn::Dots(run) => Some(run),
+            InnerFn::Gemm(run) => Some(run),
             #[cfg(target_arch = "x86_64")]
-            InnerFn::Strip(_) => None,
+            InnerFn::Bf16Panel(_) => None,
         }
     }
 
     /// The unpacking of weights to tiles of a matrix product's row.
     #[cfg(target_arch = "x86_64")]
-    pub fn strip(&self) -> Option<StripFn> {
+    pub fn panel(&self) -> Option<PanelFn> {
         match self.inner.as_ref()?.run {
-            InnerFn::Strip(run) => Some(run),
-            InnerFn::Dots(_) => None,
+            InnerFn::Bf16Panel(run) => Some(run),
+            InnerFn::Gemm(_) => None,
         }
     }
 }
@@ -91,7 +92,7 @@ pub(crate) struct LeveledRow {
 
 /// The rows of one kernel body at every level: `levels!("norm", OpKind::Norm, serves, body)` is an
 /// array of [`LeveledRow`] whose functions are `body` compiled with the level's instructions.
-/// `body` is `unsafe fn<S: Simd>(S, &Record, &Context, Lane)` and `inline(always)`.
+/// `body` is `unsafe fn<S: Simd>(S, &Record, &Context, Share)` and `inline(always)`.
 macro_rules! levels {
     ($name:literal, $op:expr, $serves:expr, $body:path) => {{
         use crate::kernels::LeveledRow;
@@ -101,10 +102,11 @@ macro_rules! levels {
         unsafe fn generic(
             record: &akunu_plan::record::Record,
             context: &crate::context::Context<'_>,
-            lane: crate::lane::Lane,
+            share: crate::share::Share,
         ) {
-            // SAFETY: every machine has the generic level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Generic::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Generic::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, share) }
         }
 
         #[cfg(target_arch = "x86_64")]
@@ -112,10 +114,11 @@ macro_rules! levels {
         unsafe fn avx2(
             record: &akunu_plan::record::Record,
             context: &crate::context::Context<'_>,
-            lane: crate::lane::Lane,
+            share: crate::share::Share,
         ) {
-            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Avx2::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Avx2::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, share) }
         }
 
         #[cfg(target_arch = "x86_64")]
@@ -123,10 +126,11 @@ macro_rules! levels {
         unsafe fn avx512(
             record: &akunu_plan::record::Record,
             context: &crate::context::Context<'_>,
-            lane: crate::lane::Lane,
+            share: crate::share::Share,
         ) {
-            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Avx512::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Avx512::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, share) }
         }
 
         #[cfg(target_arch = "aarch64")]
@@ -134,10 +138,11 @@ macro_rules! levels {
         unsafe fn neon(
             record: &akunu_plan::record::Record,
             context: &crate::context::Context<'_>,
-            lane: crate::lane::Lane,
+            share: crate::share::Share,
         ) {
-            // SAFETY: the table offers this row only at its level; the rest is the caller's promise.
-            unsafe { $body(crate::simd::Neon::assume(), record, context, lane) }
+            let Some(s) = crate::simd::Neon::detect() else { return };
+            // SAFETY: the caller's promise.
+            unsafe { $body(s, record, context, share) }
         }
 
         &[
@@ -171,7 +176,7 @@ pub fn table() -> &'static [KernelRow] {
             &[attention::ATTENTION],
             #[cfg(target_arch = "x86_64")]
             &[attention::tiled::TILED],
-            &[attention::weights::F32, attention::weights::F16, attention::weights::ANY],
+            &[attention::weights::F16, attention::weights::ANY],
             &[conv::UNFOLD],
             &[sampling::SUPPRESS, sampling::SAMPLE, sampling::ADVANCE],
         ];

@@ -12,7 +12,7 @@ const DIM: usize = 256;
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
 const HEAD: usize = 64;
-// Wide enough for workers to leave parts of products to each other.
+// Wide enough for workers to steal shards of products.
 const FFN: usize = 4096;
 const VOCAB: usize = 20_000;
 const BLOCKS: usize = 3;
@@ -36,9 +36,9 @@ fn args(pairs: &[(usize, Arg)]) -> Vec<Arg> {
 }
 
 impl Builder {
-    fn norm(&mut self, per: Per, x: BufferId, store: Store) -> BufferId {
+    fn norm(&mut self, per: Per, x: BufferId, layout: ActivationLayout) -> BufferId {
         use slots::norm::{WEIGHT, X, Y};
-        let y = self.rig.buffer(per, DIM, store);
+        let y = self.rig.buffer(per, DIM, layout);
         let weight = self.noise.values(DIM);
         let weight = self.rig.constant(&weight);
         let params = NormParams { dim: DIM as u32, kind: NORM_RMS, eps: 1e-5, scale: 1.0 };
@@ -50,7 +50,7 @@ impl Builder {
     fn project(&mut self, per: Per, x: BufferId, k: usize, n: usize, residual: Option<BufferId>) -> BufferId {
         use slots::matmul::{RESIDUAL, W, X, Y};
         let w = self.rig.matrix(&mut self.noise, DType::Q4_0, n, k);
-        let y = residual.unwrap_or_else(|| self.rig.buffer(per, n, Store::F32));
+        let y = residual.unwrap_or_else(|| self.rig.buffer(per, n, ActivationLayout::F32));
         let residual = residual.map_or(Arg::None, Arg::Buffer);
         let args = args(&[(X, Arg::Buffer(x)), (Y, Arg::Buffer(y)), (W, w.arg), (RESIDUAL, residual)]);
         self.rig.op(OpKind::MatMul, per, &args, Params::MatMul(MatMulParams { scale: 0.2, ..w.product }));
@@ -58,7 +58,7 @@ impl Builder {
     }
 
     fn attention(&mut self, layer: usize, hidden: BufferId, angles: BufferId) {
-        let x = self.norm(Per::Row, hidden, Store::Q8);
+        let x = self.norm(Per::Row, hidden, ActivationLayout::Q8);
         let q = self.project(Per::Row, x, DIM, HEADS * HEAD, None);
         let k = self.project(Per::Row, x, DIM, KV_HEADS * HEAD, None);
         let v = self.project(Per::Row, x, DIM, KV_HEADS * HEAD, None);
@@ -81,7 +81,7 @@ impl Builder {
             let args = args(&[(Q, q), (K, k), (V, v), (ANGLES, angles), (KV, Arg::Kv(0))]);
             self.rig.op(OpKind::HeadNormRopeKvWrite, Per::Row, &args, Params::Heads(params));
         }
-        let y = self.rig.buffer(Per::Row, HEADS * HEAD, Store::Q8);
+        let y = self.rig.buffer(Per::Row, HEADS * HEAD, ActivationLayout::Q8);
         let scale = 1.0 / (HEAD as f32).sqrt();
         let params = AttentionParams { heads, kv_heads, head_dim, scale, soft_cap: 0.0, window: 0, kv, sees: 0 };
         let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)];
@@ -91,10 +91,10 @@ impl Builder {
 
     fn mlp(&mut self, hidden: BufferId) {
         use slots::gated::{U, W, X, Y};
-        let x = self.norm(Per::Row, hidden, Store::Q8);
+        let x = self.norm(Per::Row, hidden, ActivationLayout::Q8);
         let w = self.rig.matrix(&mut self.noise, DType::Q4_0, FFN, DIM);
         let u = self.rig.matrix(&mut self.noise, DType::Q4_0, FFN, DIM);
-        let y = self.rig.buffer(Per::Row, FFN, Store::Q8);
+        let y = self.rig.buffer(Per::Row, FFN, ActivationLayout::Q8);
         let params = MatMulParams { activation: Activation::Silu as u32, scale: 0.2, ..w.product };
         let args = args(&[(X, Arg::Buffer(x)), (Y, Arg::Buffer(y)), (W, w.arg), (U, u.arg)]);
         self.rig.op(OpKind::MatMulGated, Per::Row, &args, Params::MatMul(params));
@@ -130,14 +130,14 @@ impl Decoder {
             b.attention(layer, hidden, angles);
             b.mlp(hidden);
         }
-        let picked = b.rig.buffer(Per::Output, DIM, Store::F32);
+        let picked = b.rig.buffer(Per::Output, DIM, ActivationLayout::F32);
         let params = ElementParams { dim: DIM as u32, activation: 0, scale: 1.0 };
         let gather = [Arg::Buffer(hidden), Arg::Buffer(picked)];
         b.rig.op(OpKind::GatherRows, Per::Output, &gather, Params::Element(params));
-        let x = b.norm(Per::Output, picked, Store::Q8);
+        let x = b.norm(Per::Output, picked, ActivationLayout::Q8);
         let logits = b.project(Per::Output, x, DIM, VOCAB, None);
         b.rig.program.logits = logits;
-        let maxima = b.rig.buffer(Per::Output, VOCAB.div_ceil(MAXIMA_SLICE), Store::F32);
+        let maxima = b.rig.buffer(Per::Output, VOCAB.div_ceil(MAXIMA_SLICE), ActivationLayout::F32);
         b.rig.program.ops.last_mut().expect("the product").args[slots::matmul::MAXIMA] = Arg::Buffer(maxima);
         let params = Params::Token(TokenParams { n: VOCAB as u32 });
         b.rig.op(OpKind::Advance, Per::Output, &[Arg::Buffer(logits), Arg::Buffer(maxima)], params);
@@ -165,9 +165,9 @@ impl Decoder {
         running
     }
 
-    /// `count` texts at different positions, in memory for so many parts.
-    pub fn start_many(&self, cpu: &Cpu, count: u32, parts: usize) -> Running {
-        let mut running = self.rig.start_in(cpu, parts);
+    /// `count` texts at different positions, in memory for so many row groups.
+    pub fn start_many(&self, cpu: &Cpu, count: u32, row_groups: usize) -> Running {
+        let mut running = self.rig.start_in(cpu, row_groups);
         running.memory.kv_mut(0).fill(0);
         for text in 0..count {
             let blocks: Vec<u32> = (0..BLOCKS as u32).map(|block| text * BLOCKS as u32 + block).collect();

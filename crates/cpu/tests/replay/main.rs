@@ -1,6 +1,7 @@
-//! Whole programs: chains, thread counts, refusals, and that a replay allocates nothing.
+//! Whole programs: chains, thread counts, refusals, and that a replay allocates nothing. A program of its own, because its
+//! tests measure their process.
 
-#[path = "../kernels/rig.rs"]
+#[path = "../all/rig.rs"]
 mod rig;
 
 mod decoder;
@@ -104,18 +105,18 @@ fn a_chain_is_its_steps_one_by_one_at_any_thread_count() {
 }
 
 #[test]
-fn rows_of_different_texts_come_out_the_same_in_parts() {
+fn rows_of_different_texts_come_out_the_same_in_row_groups() {
     let _alone = alone();
     let decoder = Decoder::new(37);
     for level in Level::available() {
         let mut cpu = cpu(level, 2);
-        // The third number has too few rows for two parts.
+        // The third number has too few rows for two row groups.
         for (count, halves) in [(32, false), (37, false), (31, false), (32, true), (37, true)] {
             if halves {
-                cpu.halve_parts();
+                cpu.halve_row_groups();
             }
-            let [whole, parts] = [1, 2].map(|parts| {
-                let mut running = decoder.start_many(&cpu, count, parts);
+            let [whole, groups] = [1, 2].map(|row_groups| {
+                let mut running = decoder.start_many(&cpu, count, row_groups);
                 let before = ALLOCATIONS.load(Ordering::SeqCst);
                 COUNTS.store(true, Ordering::SeqCst);
                 cpu.replay(&running.ready, &mut running.memory, 3).expect("a checked program");
@@ -123,7 +124,7 @@ fn rows_of_different_texts_come_out_the_same_in_parts() {
                 assert_eq!(ALLOCATIONS.load(Ordering::SeqCst), before);
                 let arena = running.program.arena_bytes;
                 let second = running.memory.bytes(Region::ARENA)[arena..].iter().any(|&byte| byte != 0xFF);
-                assert_eq!(second, parts == 2 && count >= 32, "{level}, {count} rows in {parts} parts");
+                assert_eq!(second, row_groups == 2 && count >= 32, "{level}, {count} rows in {row_groups} row groups");
                 let logits: Vec<Vec<u32>> = (0..count as usize)
                     .map(|output| running.memory.logits(running.ready.bound(), output, decoder.vocab()).expect("a row"))
                     .map(|row| row.iter().map(|v| v.to_bits()).collect())
@@ -132,7 +133,10 @@ fn rows_of_different_texts_come_out_the_same_in_parts() {
                 (running.memory.step_vars().into_emitted().to_vec(), positions, logits)
             });
             assert_eq!(whole.0.len(), 3 * count as usize);
-            assert!(whole.0 == parts.0 && whole.1 == parts.1 && whole.2 == parts.2, "{level}, {count} rows, {halves}");
+            assert!(
+                whole.0 == groups.0 && whole.1 == groups.1 && whole.2 == groups.2,
+                "{level}, {count} rows, {halves}"
+            );
         }
     }
 }
@@ -218,7 +222,7 @@ fn kv_memory_costs_nothing_until_it_is_used() {
         files: vec![std::sync::Arc::new(rig.file.clone())],
         copy: false,
         arena: 0,
-        parts: 1,
+        row_groups: 1,
     };
     // From here on: what the allocator keeps of making the weights is not the pool's.
     let Some(before) = resident() else {

@@ -1,7 +1,7 @@
 //! What must be refused before anything runs: broken records and broken step variables.
 
-use crate::decoder::Decoder;
-use crate::{alone, cpu};
+use super::decoder::Decoder;
+use super::{alone, cpu};
 use akunu_cpu::Level;
 use akunu_plan::bind::Bound;
 use akunu_plan::op::{OpKind, slots};

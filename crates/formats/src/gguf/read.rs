@@ -18,13 +18,13 @@ const MIN_KEY_VALUE: u64 = 8 + 4 + 1;
 const MIN_TENSOR_INFO: u64 = 8 + 4 + 8 + 4 + 8;
 
 /// What one file holds.
-pub(super) struct Part {
+pub(super) struct Header {
     pub metadata: Metadata,
     pub tensors: Vec<Tensor>,
 }
 
 /// Reads the header of `bytes`, whose magic was seen; its tensors get `file` in their spans.
-pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Part, Error> {
+pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Header, Error> {
     let mut cursor = Cursor::new(path, bytes);
     cursor.take(4, &"the magic")?;
     version(&mut cursor)?;
@@ -54,7 +54,7 @@ pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Part, Erro
         place(&cursor, tensor, data_start, bytes.len())?;
     }
     check_overlap(&cursor, &list)?;
-    Ok(Part { metadata, tensors: list })
+    Ok(Header { metadata, tensors: list })
 }
 
 fn version(cursor: &mut Cursor<'_>) -> Result<(), Error> {

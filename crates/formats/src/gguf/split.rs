@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::metadata::Metadata as GgufMetadata;
-use super::read::{self, Part};
+use super::read::{self, Header};
 use crate::error::{Error, Fault, Name};
 use crate::map::Bytes;
 use crate::model_file::{Container, Contents, MAX_TENSORS, Metadata};
@@ -26,7 +26,7 @@ pub(crate) fn open_single(path: &Path, bytes: Bytes) -> Result<Contents, Error> 
     Ok(contents(part, vec![bytes]))
 }
 
-fn contents(part: Part, maps: Vec<Bytes>) -> Contents {
+fn contents(part: Header, maps: Vec<Bytes>) -> Contents {
     Contents {
         container: Container::Gguf,
         metadata: Metadata::Gguf(part.metadata),
@@ -43,7 +43,7 @@ fn split(metadata: &GgufMetadata) -> Result<Option<(u64, u64)>, Error> {
     Ok(Some((metadata.u64("split.no")?.unwrap_or(0), count)))
 }
 
-fn open_parts(path: &Path, bytes: Bytes, mut all: Part, part: u64, count: u64) -> Result<Contents, Error> {
+fn open_parts(path: &Path, bytes: Bytes, mut all: Header, part: u64, count: u64) -> Result<Contents, Error> {
     let fail = |fault| Error::new(path, fault);
     let file_name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let suffix = |part: u64| format!("-{:05}-of-{count:05}.gguf", part + 1);

@@ -1,8 +1,8 @@
 //! Every quantized format: the weights are unpacked by `akunu_dtype`, 256 values at a time, and the
 //! products are those of the formats with kernels of their own.
 
-use super::{Kind, Step, Weights, pieces};
-use crate::dots::{Dots, ROWS, RowPtrs, Unpacking};
+use super::{Kind, Step, Weights, strided};
+use crate::gemm::{Gemm, ROWS, RowPtrs, Unpacking};
 use akunu_dtype::Unpacked;
 use std::arch::x86_64::*;
 
@@ -15,11 +15,11 @@ impl Weights for Any {
     const OFFSETS: bool = true;
     const KIND: Kind = Kind::Signed;
     const RUN: usize = 1;
-    // Unpacking takes far longer than reading: nothing to ask for ahead.
+    // Unpacking takes far longer than reading: nothing to prefetch.
     const UNIT_BYTES: usize = 0;
     type Head = ();
 
-    fn of(d: &Dots) -> Option<Self> {
+    fn of(d: &Gemm) -> Option<Self> {
         Unpacking::of(d).map(Self)
     }
 
@@ -40,7 +40,7 @@ impl Weights for Any {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn load(w: &[Unpacked; ROWS], i: usize) -> Step {
     // SAFETY: 64 bytes of a row.
-    let part = |row: usize, at: usize| unsafe { pieces(w[row].q.as_ptr().add(64 * i + at).cast(), 32, 2) };
+    let part = |row: usize, at: usize| unsafe { strided(w[row].q.as_ptr().add(64 * i + at).cast(), 32, 2) };
     // Number `2 * block + half of the block` of a row's four goes to lane `4 * block + row`.
     let lanes = |v: [&[f32; 16]; ROWS]| {
         // SAFETY: four of sixteen numbers.

@@ -3,8 +3,8 @@
 //! A block's low nibbles are its first half and its high nibbles its second, so two 16-byte
 //! pieces make the two registers of a step.
 
-use super::{Kind, Step, Weights, broadcast, existing, nibbles, pieces};
-use crate::dots::{Dots, RowPtrs};
+use super::{Kind, Step, Weights, broadcast, existing, nibbles, strided};
+use crate::gemm::{Gemm, RowPtrs};
 use std::arch::x86_64::*;
 
 pub struct Q4_0;
@@ -33,7 +33,7 @@ macro_rules! blocks {
             const UNIT_BYTES: usize = 8 * $bytes;
             type Head = ();
 
-            fn of(_: &Dots) -> Option<Self> {
+            fn of(_: &Gemm) -> Option<Self> {
                 Some(Self)
             }
 
@@ -73,7 +73,7 @@ blocks!(Mxfp4: bytes 17, Kind::Biased(12), run 4, offsets false, float_levels, e
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn low_high<const BYTES: usize, const AT: usize>(p: *const u8, blocks: usize) -> (__m256i, __m256i) {
     // SAFETY: pieces of existing blocks.
-    nibbles(unsafe { pieces(p.add(AT), BYTES, blocks) })
+    nibbles(unsafe { strided(p.add(AT), BYTES, blocks) })
 }
 
 /// Nibbles with a fifth bit: four bytes of bits at byte `AT`, then the nibbles.
@@ -83,7 +83,7 @@ unsafe fn fifth_bits<const BYTES: usize, const AT: usize>(p: *const u8, blocks: 
     // SAFETY: pieces and bits of existing blocks.
     let ((lo, hi), first, second) = unsafe {
         let bits = |at: usize| p.add(AT + at).cast::<i32>().read_unaligned();
-        (nibbles(pieces(p.add(AT + 4), BYTES, blocks)), bits(0), bits(BYTES * (blocks - 1)))
+        (nibbles(strided(p.add(AT + 4), BYTES, blocks)), bits(0), bits(BYTES * (blocks - 1)))
     };
     // Bit `i` of a block's 32 is value `i`: each byte gets the one with its bit, and tests it.
     let bits = super::halves(_mm_set1_epi32(first), _mm_set1_epi32(second));
@@ -104,7 +104,7 @@ const EIGHT_ONES: i64 = 0x0101_0101_0101_0101;
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn bytes(p: *const u8, blocks: usize) -> (__m256i, __m256i) {
     // SAFETY: pieces of existing blocks.
-    unsafe { (pieces(p.add(2), 34, blocks), pieces(p.add(18), 34, blocks)) }
+    unsafe { (strided(p.add(2), 34, blocks), strided(p.add(18), 34, blocks)) }
 }
 
 /// IQ4_NL's levels.

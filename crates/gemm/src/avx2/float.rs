@@ -4,7 +4,7 @@
 //! with fused multiply-adds. Few activation rows multiply the weights as they are converted; for
 //! more, panels of weights are converted once, and running registers wait in memory meanwhile.
 
-use crate::dots::{AHEAD, Dots, PLACES};
+use crate::gemm::{AHEAD, Gemm, STREAMS};
 use crate::generic::planes;
 use crate::packed::Fields;
 use crate::simd::prefetch;
@@ -13,14 +13,14 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// With up to this many activation rows weights are not converted in memory.
-const FEW: usize = 24;
+const SMALL_M: usize = 24;
 /// Values of a panel; whole blocks of every format.
 const PANEL: usize = 512;
 /// Weight rows of a panel.
 const COLS: usize = 16;
 /// Activation rows of a tile.
 const TILE: usize = 128;
-/// Activation rows that stay in the first-level cache while a panel passes by.
+/// Activation rows that stay in L1 while a panel passes by.
 const NEAR: usize = 6;
 /// Weight rows from one that is converted to one that is asked of memory.
 const ROWS_AHEAD: usize = 4;
@@ -106,14 +106,14 @@ macro_rules! kernels {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`Dots`] promises for f32 activations; the machine has AVX2, FMA and F16C.
+        /// As [`Gemm`] promises for f32 activations; the machine has AVX2, FMA and F16C.
         #[target_feature(enable = "avx2,fma,f16c")]
-        pub unsafe fn $name(d: &Dots) {
+        pub unsafe fn $name(d: &Gemm) {
             // SAFETY: the same contract.
             unsafe {
                 match d.rows {
                     0 => {}
-                    1..=FEW => few::<$float>(d),
+                    1..=SMALL_M => few::<$float>(d),
                     _ => panels(d, |n, k, len, out| convert::<$float>(d, n, k, len, out)),
                 }
             }
@@ -133,9 +133,9 @@ kernels! {
 /// Weights of any format.
 ///
 /// # Safety
-/// As [`Dots`] promises for f32 activations; the machine has AVX2, FMA and F16C.
+/// As [`Gemm`] promises for f32 activations; the machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn f32_any(d: &Dots) {
+pub unsafe fn f32_any(d: &Gemm) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let f = dtype.format();
     // SAFETY: the same contract.
@@ -147,11 +147,11 @@ pub unsafe fn f32_any(d: &Dots) {
 /// # Safety
 /// As [`f32_any`], of packed weights.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn f32_packed(d: &Dots) {
+pub unsafe fn f32_packed(d: &Gemm) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let Some(fields) = Fields::of(dtype) else { return };
     let f = dtype.format();
-    // SAFETY: the same contract; values are asked for by whole blocks.
+    // SAFETY: the same contract; values are taken by whole blocks.
     unsafe {
         let packed = std::slice::from_raw_parts(d.w, d.cols * d.w_stride);
         panels(d, |n, k, len, out| {
@@ -163,12 +163,12 @@ pub unsafe fn f32_packed(d: &Dots) {
 
 /// A few weight rows at a time, which stay in the cache for all activation rows.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn few<F: Float>(d: &Dots) {
+unsafe fn few<F: Float>(d: &Gemm) {
     // SAFETY: rows of the tile.
     unsafe {
         if d.rows == 1 {
-            let apart = d.apart(PLACES / 2);
-            (0..apart).for_each(|n| rows::<F, 1, { PLACES / 2 }>(d, 0, (n, apart)));
+            let apart = d.apart(STREAMS / 2);
+            (0..apart).for_each(|n| rows::<F, 1, { STREAMS / 2 }>(d, 0, (n, apart)));
             return;
         }
         let apart = d.apart(2);
@@ -185,7 +185,7 @@ unsafe fn few<F: Float>(d: &Dots) {
 
 /// Products of activation rows `m..m + R` and `C` weight rows, row `n` the first and each `apart` from the last.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, (n, apart): (usize, usize)) {
+unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Gemm, m: usize, (n, apart): (usize, usize)) {
     // SAFETY: loads stay within the rows, stores within the tile.
     unsafe {
         let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c * apart).min(d.cols - 1) * d.w_stride));
@@ -229,7 +229,7 @@ struct Scratch {
 /// Many activation rows; `fill(n, k, len, out)` decodes `len` values from value `k` of weight row
 /// `n`, and zeros up to the next 16.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
+unsafe fn panels(d: &Gemm, fill: impl Fn(usize, usize, usize, *mut f32)) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     // SAFETY: the scratch is written before it is read; loads stay within the rows, stores within the tile.
@@ -275,7 +275,7 @@ const _: () = assert!(NEAR.is_multiple_of(INNER_ROWS) && COLS.is_multiple_of(INN
 
 /// Adds the products of `M` activation rows and two weight rows of the panel.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
+unsafe fn multiply<const M: usize>(d: &Gemm, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
     // SAFETY: rows of the tile and the panel.
     unsafe {
         let w: [*const u8; INNER] = std::array::from_fn(|c| (&raw const (*s).w[n + c]).cast());
@@ -316,7 +316,7 @@ unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usiz
 
 /// Floats to f32.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn convert<F: Float>(d: &Dots, n: usize, k: usize, len: usize, out: *mut f32) {
+unsafe fn convert<F: Float>(d: &Gemm, n: usize, k: usize, len: usize, out: *mut f32) {
     // SAFETY: `len` values of the row, and room for as many and up to the next 16.
     unsafe {
         let w = d.w.add(n * d.w_stride + k * F::BYTES);
@@ -330,7 +330,7 @@ unsafe fn convert<F: Float>(d: &Dots, n: usize, k: usize, len: usize, out: *mut 
 }
 
 /// Any format to f32.
-unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut f32) {
+unsafe fn decode(d: &Gemm, f: &Format, n: usize, k: usize, len: usize, out: *mut f32) {
     // SAFETY: `len` values of the row, whole blocks of them, and room for as many and up to the next 16.
     unsafe {
         out.write_bytes(0, len.next_multiple_of(16));

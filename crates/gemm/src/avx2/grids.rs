@@ -5,7 +5,7 @@
 
 use super::superblocks::{Scales, f16s, superblocks};
 use super::{Kind, Step, Weights};
-use crate::dots::{Dots, RowPtrs};
+use crate::gemm::{Gemm, RowPtrs};
 use akunu_dtype::grids::{self, EVEN_SIGNS, SIGNS};
 use std::arch::x86_64::*;
 

@@ -5,8 +5,8 @@
 //! take their scale and bias from group `32 * block / group`. Eight-bit integers are unsigned; as in
 //! `Unpacked` 128 moves from them into the offset.
 
-use super::{BLOCKS, Kind, Step, Weights, existing, halves, pieces};
-use crate::dots::{Dots, RowPtrs, Sides};
+use super::{BLOCKS, Kind, Step, Weights, existing, halves, strided};
+use crate::gemm::{Gemm, RowPtrs, Sides};
 use std::arch::x86_64::*;
 
 pub struct Mlx2(Sides);
@@ -103,7 +103,7 @@ macro_rules! mlx {
             const FUSED: bool = matches!($bits, 4 | 8);
             type Head = Affine;
 
-            fn of(d: &Dots) -> Option<Self> {
+            fn of(d: &Gemm) -> Option<Self> {
                 Sides::of(d).map(Self)
             }
 
@@ -173,7 +173,7 @@ unsafe fn nibbles_in_order(p: *const u8, blocks: usize) -> (__m256i, __m256i) {
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn bytes_in_order(p: *const u8, blocks: usize) -> (__m256i, __m256i) {
     // SAFETY: pieces of existing blocks.
-    let (lo, hi) = unsafe { (pieces(p, 32, blocks), pieces(p.add(16), 32, blocks)) };
+    let (lo, hi) = unsafe { (strided(p, 32, blocks), strided(p.add(16), 32, blocks)) };
     let flip = _mm256_set1_epi8(-128);
     (_mm256_xor_si256(lo, flip), _mm256_xor_si256(hi, flip))
 }

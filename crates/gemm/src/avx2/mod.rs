@@ -12,12 +12,12 @@
 
 mod any;
 mod blocks;
-mod few;
 mod float;
 mod grids;
 mod mlx;
 mod packed;
 mod panel;
+mod small_m;
 mod superblocks;
 
 pub use any::Any;
@@ -28,7 +28,7 @@ pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
 pub use packed::{q8_packed, q8_packed_vnni};
 pub use superblocks::*;
 
-use super::dots::{Dots, ROWS, RowPtrs};
+use super::gemm::{Gemm, ROWS, RowPtrs};
 use akunu_dtype::q8;
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -42,7 +42,7 @@ pub const UNIT: usize = 256;
 /// Steps of a unit.
 pub const STEPS: usize = UNIT / STEP;
 /// With up to this many activation rows weights are not unpacked to memory.
-pub const FEW: usize = 4;
+pub const SMALL_M: usize = 4;
 
 /// 64 values of four weight rows.
 #[derive(Clone, Copy)]
@@ -93,7 +93,7 @@ pub trait Weights {
     type Head: Copy;
 
     /// The format of `d`, if it is this one.
-    fn of(d: &Dots) -> Option<Self>
+    fn of(d: &Gemm) -> Option<Self>
     where
         Self: Sized;
 
@@ -115,9 +115,9 @@ pub trait Weights {
 /// The kernel of a format.
 ///
 /// # Safety
-/// As [`Dots`] promises; the machine has AVX2, FMA and F16C.
+/// As [`Gemm`] promises; the machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn q8<W: Weights>(d: &Dots) {
+pub unsafe fn q8<W: Weights>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { all_rows::<W, false>(d) }
 }
@@ -125,9 +125,9 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
 /// The kernel of a format, for machines that add products of bytes to 32 bits.
 ///
 /// # Safety
-/// As [`Dots`] promises; the machine has AVX2, FMA, F16C and AVX-VNNI.
+/// As [`Gemm`] promises; the machine has AVX2, FMA, F16C and AVX-VNNI.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn q8_vnni<W: Weights>(d: &Dots) {
+pub unsafe fn q8_vnni<W: Weights>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { all_rows::<W, true>(d) }
 }
@@ -135,11 +135,11 @@ pub unsafe fn q8_vnni<W: Weights>(d: &Dots) {
 /// # Safety
 /// As [`q8`], and as [`q8_vnni`] if `VNNI`.
 #[inline(always)]
-unsafe fn all_rows<W: Weights, const VNNI: bool>(d: &Dots) {
+unsafe fn all_rows<W: Weights, const VNNI: bool>(d: &Gemm) {
     let Some(w) = W::of(d) else { return };
     if W::FUSED && d.rows == 1 {
         // SAFETY: the same contract.
-        return unsafe { few::one::<W, VNNI>(&w, d) };
+        return unsafe { small_m::gemv::<W, VNNI>(&w, d) };
     }
     // SAFETY: the same contract; who calls it names blocks of the rows, and has room for their steps.
     let unpack = |rows: &RowPtrs, k: usize, blocks: usize, to: *mut Step| unsafe { unit(&w, rows, k, blocks, to) };
@@ -155,7 +155,7 @@ unsafe fn all_rows<W: Weights, const VNNI: bool>(d: &Dots) {
     unsafe {
         match d.rows {
             0 => {}
-            1..=FEW => few::few::<VNNI>(&form, d),
+            1..=SMALL_M => small_m::small_m::<VNNI>(&form, d),
             _ => panel::panel::<VNNI>(&form, d),
         }
     }
@@ -205,7 +205,7 @@ pub fn halves(a: __m128i, b: __m128i) -> __m256i {
 /// Pieces `0..blocks` are readable.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn pieces(p: *const u8, stride: usize, blocks: usize) -> __m256i {
+pub unsafe fn strided(p: *const u8, stride: usize, blocks: usize) -> __m256i {
     // SAFETY: existing pieces only.
     unsafe { halves(_mm_loadu_si128(p.cast()), _mm_loadu_si128(p.add(stride * (blocks - 1)).cast())) }
 }

@@ -1,4 +1,4 @@
-//! Many activation rows: weights are unpacked once per panel, to bytes that sixteen weight rows
+//! GEMM: weights are unpacked once per panel, to bytes that sixteen weight rows
 //! interleave by four values, and multiplied from there.
 //!
 //! A panel is 512 values of up to 32 weight rows. Lanes are weight rows, a broadcast of four
@@ -10,7 +10,7 @@
 //! Each chain of a row has its own running sum, kept in memory between panels.
 
 use super::{BLOCKS, Form, Kind, STEPS, Step, dot, transposed};
-use crate::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::gemm::{Gemm, ROWS, RowPtrs, q8_row};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
@@ -65,9 +65,9 @@ const fn line(way: u8, n: usize, b: usize, q: usize) -> usize {
 }
 
 /// # Safety
-/// As `Dots` promises; the machine has AVX-VNNI if asked for.
+/// As `Gemm` promises; the machine has AVX-VNNI if asked for.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn panel<const HAS_VNNI: bool>(form: &Form<'_>, d: &Dots) {
+pub unsafe fn panel<const HAS_VNNI: bool>(form: &Form<'_>, d: &Gemm) {
     // SAFETY: the same contract; what calls it names rows of the tile and of the scratch.
     let unpack = |s: *mut Scratch, n0: usize, n: usize, k: usize, blocks: usize| unsafe {
         let rows = RowPtrs::new(d, (n0 + n).min(d.cols - 1), 1);
@@ -78,30 +78,22 @@ pub unsafe fn panel<const HAS_VNNI: bool>(form: &Form<'_>, d: &Dots) {
             Kind::Signed => unpack::<WORDS>(form, &rows, s, n, k, blocks),
         }
     };
-    let tiles = match (form.kind, form.run, form.wide, form.offsets) {
-        (.., true, true) if HAS_VNNI => tiles::<VNNI, 8, true, true>,
-        (.., true, false) if HAS_VNNI => tiles::<VNNI, 8, true, false>,
-        (.., false, true) if HAS_VNNI => tiles::<VNNI, 4, false, true>,
-        (.., false, false) if HAS_VNNI => tiles::<VNNI, 4, false, false>,
-        (Kind::Unsigned, 8, true, _) => tiles::<UNSIGNED, 8, true, true>,
-        (Kind::Unsigned, 4, true, _) => tiles::<UNSIGNED, 4, true, true>,
-        (Kind::Unsigned, _, true, _) => tiles::<UNSIGNED, 2, true, true>,
-        (Kind::Unsigned, _, false, _) => tiles::<UNSIGNED, 4, false, true>,
-        (Kind::Biased(_), 8, true, _) => tiles::<BIASED, 8, true, false>,
-        (Kind::Biased(_), _, true, _) => tiles::<BIASED, 4, true, false>,
-        (Kind::Biased(_), 4, false, _) => tiles::<BIASED, 4, false, false>,
-        (Kind::Biased(_), _, false, _) => tiles::<BIASED, 2, false, false>,
-        (Kind::Signed, _, true, true) => tiles::<WORDS, 16, true, true>,
-        (Kind::Signed, _, true, false) => tiles::<WORDS, 16, true, false>,
-        (Kind::Signed, _, false, true) => tiles::<WORDS, 8, false, true>,
-        (Kind::Signed, _, false, false) => tiles::<WORDS, 8, false, false>,
+    let tiles = match (form.kind, form.wide) {
+        (_, true) if HAS_VNNI => tiles::<VNNI, true>,
+        (_, false) if HAS_VNNI => tiles::<VNNI, false>,
+        (Kind::Unsigned, true) => tiles::<UNSIGNED, true>,
+        (Kind::Unsigned, false) => tiles::<UNSIGNED, false>,
+        (Kind::Biased(_), true) => tiles::<BIASED, true>,
+        (Kind::Biased(_), false) => tiles::<BIASED, false>,
+        (Kind::Signed, true) => tiles::<WORDS, true>,
+        (Kind::Signed, false) => tiles::<WORDS, false>,
     };
     // SAFETY: the same contract.
-    unsafe { tiles(&unpack, d) }
+    unsafe { tiles(form, &unpack, d) }
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn tiles<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFSETS: bool>(unpack: Unpack<'_>, d: &Dots) {
+unsafe fn tiles<const WAY: u8, const WIDE: bool>(form: &Form<'_>, unpack: Unpack<'_>, d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     for m0 in (0..d.rows).step_by(TILE) {
@@ -123,10 +115,10 @@ unsafe fn tiles<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFSETS
                     for n in (0..cols).step_by(GROUP) {
                         let whole = rows / INNER * INNER;
                         for m in (0..whole).step_by(INNER) {
-                            multiply::<WAY, RUN, WIDE, OFFSETS, INNER>(d, s, m, m0, n, k, blocks);
+                            multiply::<WAY, WIDE, INNER>(form, d, s, m, m0, n, k, blocks);
                         }
                         for m in whole..rows {
-                            multiply::<WAY, RUN, WIDE, OFFSETS, 1>(d, s, m, m0, n, k, blocks);
+                            multiply::<WAY, WIDE, 1>(form, d, s, m, m0, n, k, blocks);
                         }
                     }
                 }
@@ -221,7 +213,7 @@ unsafe fn scatter(to: *mut i32, stride: usize, v: __m256i) {
 /// Copies a panel of activation row `row` to row `m` of the scratch.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn copy<const WAY: u8>(d: &Dots, s: *mut Scratch, m: usize, row: usize, k: usize, blocks: usize) {
+unsafe fn copy<const WAY: u8>(d: &Gemm, s: *mut Scratch, m: usize, row: usize, k: usize, blocks: usize) {
     // SAFETY: blocks of the row, and of the panel.
     unsafe {
         let (q, ..) = q8_row(d, row);
@@ -245,8 +237,10 @@ unsafe fn copy<const WAY: u8>(d: &Dots, s: *mut Scratch, m: usize, row: usize, k
 ///
 /// Loops, not closures: these would stay calls, because what calls them in the standard library has no features.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFSETS: bool, const M: usize>(
-    d: &Dots,
+#[expect(clippy::too_many_arguments, reason = "a place in the tile and one in the panel")]
+unsafe fn multiply<const WAY: u8, const WIDE: bool, const M: usize>(
+    form: &Form<'_>,
+    d: &Gemm,
     s: *mut Scratch,
     m: usize,
     m0: usize,
@@ -267,8 +261,12 @@ unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFS
             let (_, scales, sums) = q8_row(d, m0 + m + i);
             side[i] = (scales.add(k / 32), sums.add(k / 16));
         }
-        // Two pieces at a time: the compiler would unroll all that it can count, reorder the additions, and run out of registers.
-        let twos = if RUN > 2 { std::hint::black_box(RUN / 2) } else { 1 };
+        let parts = if WIDE { 1 } else { 2 };
+        let quads = quads(WAY) / parts;
+        // Pieces whose products are added in 16 bits, where they are; two at a time, in a loop that the compiler cannot count: it
+        // would unroll it, reorder the additions, and run out of registers.
+        let run = if WAY == UNSIGNED || WAY == BIASED { quads.min(form.run) } else { quads };
+        let (runs, twos) = std::hint::black_box((quads / run, run / 2));
         for chain in 0..CHAINS.min(blocks) {
             let at = (&raw mut (*s).sum).cast::<f32>().add((m * CHAINS + chain) * COLS + n);
             let mut sum = [[_mm256_setzero_ps(); WIDTH]; M];
@@ -277,8 +275,6 @@ unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFS
                 *sum = [_mm256_load_ps(at), _mm256_load_ps(at.add(LANES))];
             }
             for b in (chain..blocks).step_by(CHAINS) {
-                let parts = if WIDE { 1 } else { 2 };
-                let quads = quads(WAY) / parts;
                 for t in 0..parts {
                     let side_at = (2 * b + t) * COLS;
                     let mut v = [[_mm256_setzero_si256(); WIDTH]; M];
@@ -287,11 +283,11 @@ unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFS
                         v = [[_mm256_load_si256(start), _mm256_load_si256(start.add(1))]; M];
                     }
                     let first = self::quads(WAY) * b + quads * t;
-                    for run in 0..quads / RUN {
+                    for i in 0..runs {
                         let mut pairs = [[_mm256_setzero_si256(); WIDTH]; M];
                         for two in 0..twos {
                             for q in 0..2 {
-                                let q = first + run * RUN + 2 * two + q;
+                                let q = first + i * run + 2 * two + q;
                                 let w = [_mm256_load_si256(w.add(WIDTH * q)), _mm256_load_si256(w.add(WIDTH * q + 1))];
                                 for i in 0..M {
                                     let a = _mm256_set1_epi32(*x[i].add(q));
@@ -326,7 +322,7 @@ unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFS
                         }
                     }
                 }
-                if OFFSETS {
+                if form.offsets {
                     for (sum, side) in sum.iter_mut().zip(side) {
                         let sums = side.1.add(2 * b);
                         let sums = [_mm256_set1_ps(*sums), _mm256_set1_ps(*sums.add(1))];
@@ -353,7 +349,7 @@ unsafe fn multiply<const WAY: u8, const RUN: usize, const WIDE: bool, const OFFS
 }
 
 /// Writes the first `cols` sums of a row to row `m` of the tile, from column `n`.
-unsafe fn store(d: &Dots, sum: &[[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
+unsafe fn store(d: &Gemm, sum: &[[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
     for i in 0..cols {
         let sum = (sum[0][i] + sum[1][i]) + (sum[2][i] + sum[3][i]);
         // SAFETY: a product of the tile.

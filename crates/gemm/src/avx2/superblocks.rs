@@ -8,7 +8,7 @@
 
 use super::blocks::{IQ4_LEVELS, levels};
 use super::{Kind, Step, Weights, broadcast, halves, nibbles};
-use crate::dots::{Dots, RowPtrs};
+use crate::gemm::{Gemm, RowPtrs};
 use std::arch::x86_64::*;
 
 pub struct Q2K;
@@ -38,7 +38,7 @@ macro_rules! superblocks {
             const UNIT_BYTES: usize = $bytes;
             type Head = Scales;
 
-            fn of(_: &Dots) -> Option<Self> {
+            fn of(_: &Gemm) -> Option<Self> {
                 Some(Self)
             }
 

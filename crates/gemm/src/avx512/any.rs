@@ -2,7 +2,7 @@
 //! products are those of the formats with kernels of their own.
 
 use super::{Step, Weights};
-use crate::dots::{Dots, ROWS, RowPtrs, Unpacking};
+use crate::gemm::{Gemm, ROWS, RowPtrs, Unpacking};
 use akunu_dtype::Unpacked;
 use std::arch::x86_64::*;
 
@@ -14,11 +14,11 @@ impl Weights for Any {
     const WIDE: bool = false;
     const OFFSETS: bool = true;
     const BIAS: u8 = 128;
-    // Unpacking takes far longer than reading: nothing to ask for ahead.
+    // Unpacking takes far longer than reading: nothing to prefetch.
     const STEP_BYTES: usize = 0;
     type Head = ();
 
-    fn of(d: &Dots) -> Option<Self> {
+    fn of(d: &Gemm) -> Option<Self> {
         Unpacking::of(d).map(Self)
     }
 

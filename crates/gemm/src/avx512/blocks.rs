@@ -5,10 +5,10 @@
 //! the bias (8, 16, 128) comes off the activations' side.
 
 use super::{
-    Lanes, LanesFn, Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, pieces, transposed,
+    Lanes, LanesFn, Step, Weights, block_lanes, broadcast, high_f16, low_bits, low_f16, nibbles, strided, transposed,
     words,
 };
-use crate::dots::{Dots, RowPtrs};
+use crate::gemm::{Gemm, RowPtrs};
 use std::arch::x86_64::*;
 
 pub struct Q4_0;
@@ -60,7 +60,7 @@ macro_rules! blocks {
             });
             type Head = ();
 
-            fn of(_: &Dots) -> Option<Self> {
+            fn of(_: &Gemm) -> Option<Self> {
                 Some(Self)
             }
 
@@ -100,7 +100,7 @@ blocks!(Mxfp4: bytes 17, bias 12, offsets false, float_levels, exponents, first_
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn low_high<const AT: usize>(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces of existing blocks.
-    nibbles(unsafe { pieces(p.add(AT), stride, blocks) })
+    nibbles(unsafe { strided(p.add(AT), stride, blocks) })
 }
 
 /// Nibbles with a fifth bit: four bytes of bits at byte `AT`, then the nibbles.
@@ -108,7 +108,7 @@ unsafe fn low_high<const AT: usize>(p: *const u8, stride: usize, blocks: usize) 
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn fifth_bits<const AT: usize>(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces and bits of existing blocks.
-    let (lo, hi) = nibbles(unsafe { pieces(p.add(AT + 4), stride, blocks) });
+    let (lo, hi) = nibbles(unsafe { strided(p.add(AT + 4), stride, blocks) });
     // SAFETY: the same.
     let bits = |i: usize| unsafe { u64::from(p.add(AT + stride * i.min(blocks - 1)).cast::<u32>().read_unaligned()) };
     // Bit `i` of a block's 32 is value `i`: low words make the first register's mask.
@@ -125,7 +125,7 @@ unsafe fn fifth_bits<const AT: usize>(p: *const u8, stride: usize, blocks: usize
 unsafe fn flipped(p: *const u8, stride: usize, blocks: usize) -> (__m512i, __m512i) {
     let flip = _mm512_set1_epi8(-128);
     // SAFETY: pieces of existing blocks.
-    let (lo, hi) = unsafe { (pieces(p.add(2), stride, blocks), pieces(p.add(18), stride, blocks)) };
+    let (lo, hi) = unsafe { (strided(p.add(2), stride, blocks), strided(p.add(18), stride, blocks)) };
     (_mm512_xor_si512(lo, flip), _mm512_xor_si512(hi, flip))
 }
 

@@ -6,7 +6,7 @@
 //! into panels once for a tile of activation rows, and running registers wait in memory meanwhile.
 
 use super::low_bits;
-use crate::dots::{AHEAD, Dots, PLACES};
+use crate::gemm::{AHEAD, Gemm, STREAMS};
 use crate::generic::planes;
 use crate::packed::Fields;
 use crate::simd::prefetch;
@@ -81,9 +81,9 @@ macro_rules! kernels {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL and DQ.
+        /// As [`Gemm`] promises for f32 activations; the machine has AVX-512 F, BW, VL and DQ.
         #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-        pub unsafe fn $name(d: &Dots) {
+        pub unsafe fn $name(d: &Gemm) {
             // SAFETY: the same contract.
             unsafe { direct::<$float>(d) }
         }
@@ -102,9 +102,9 @@ kernels! {
 /// Weights of any format.
 ///
 /// # Safety
-/// As [`Dots`] promises for f32 activations; the machine has AVX-512 F, BW, VL and DQ.
+/// As [`Gemm`] promises for f32 activations; the machine has AVX-512 F, BW, VL and DQ.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-pub unsafe fn f32_any(d: &Dots) {
+pub unsafe fn f32_any(d: &Gemm) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let f = dtype.format();
     // SAFETY: the same contract.
@@ -116,11 +116,11 @@ pub unsafe fn f32_any(d: &Dots) {
 /// # Safety
 /// As [`f32_any`], of packed weights.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-pub unsafe fn f32_packed(d: &Dots) {
+pub unsafe fn f32_packed(d: &Gemm) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let Some(fields) = Fields::of(dtype) else { return };
     let f = dtype.format();
-    // SAFETY: the same contract; values are asked for by whole blocks.
+    // SAFETY: the same contract; values are taken by whole blocks.
     unsafe {
         let packed = std::slice::from_raw_parts(d.w, d.cols * d.w_stride);
         panels(d, |n, k, len, out| {
@@ -132,12 +132,12 @@ pub unsafe fn f32_packed(d: &Dots) {
 
 /// A few weight rows at a time, which stay in the cache for all activation rows.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn direct<F: Float>(d: &Dots) {
+unsafe fn direct<F: Float>(d: &Gemm) {
     // SAFETY: rows of the tile.
     unsafe {
         if d.rows == 1 {
-            let apart = d.apart(PLACES);
-            (0..apart).for_each(|n| rows::<F, 1, PLACES>(d, 0, (n, apart)));
+            let apart = d.apart(STREAMS);
+            (0..apart).for_each(|n| rows::<F, 1, STREAMS>(d, 0, (n, apart)));
             return;
         }
         let apart = d.apart(4);
@@ -158,7 +158,7 @@ unsafe fn direct<F: Float>(d: &Dots) {
 
 /// Products of activation rows `m..m + R` and `C` weight rows, row `n` the first and each `apart` from the last.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Dots, m: usize, (n, apart): (usize, usize)) {
+unsafe fn rows<F: Float, const R: usize, const C: usize>(d: &Gemm, m: usize, (n, apart): (usize, usize)) {
     // SAFETY: loads stay within the rows, stores within the tile.
     unsafe {
         let w: [*const u8; C] = std::array::from_fn(|c| d.w.add((n + c * apart).min(d.cols - 1) * d.w_stride));
@@ -204,7 +204,7 @@ struct Scratch {
 
 /// Many activation rows; `fill(n, k, len, out)` decodes `len` values from value `k` of weight row `n`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
+unsafe fn panels(d: &Gemm, fill: impl Fn(usize, usize, usize, *mut f32)) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     // SAFETY: the scratch is written before it is read; loads stay within the rows, stores within the tile.
@@ -247,7 +247,7 @@ unsafe fn panels(d: &Dots, fill: impl Fn(usize, usize, usize, *mut f32)) {
 
 /// Adds the products of `M` activation rows and four weight rows of the panel.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
+unsafe fn multiply<const M: usize>(d: &Gemm, s: *mut Scratch, m0: usize, m: usize, n: usize, k: usize, len: usize) {
     // SAFETY: rows of the tile and the panel.
     unsafe {
         let w: [*const f32; INNER] = std::array::from_fn(|c| (&raw const (*s).w[n + c]).cast());
@@ -282,7 +282,7 @@ unsafe fn multiply<const M: usize>(d: &Dots, s: *mut Scratch, m0: usize, m: usiz
 }
 
 /// Any format to f32.
-unsafe fn decode(d: &Dots, f: &Format, n: usize, k: usize, len: usize, out: *mut f32) {
+unsafe fn decode(d: &Gemm, f: &Format, n: usize, k: usize, len: usize, out: *mut f32) {
     // SAFETY: `len` values of the row, whole blocks of them, and as much room.
     unsafe {
         out.write_bytes(0, len);

@@ -5,7 +5,7 @@
 
 use super::superblocks::{Scales, every, f16s, halves, heads, planes, steps, superblocks, unsigned};
 use super::{Step, Weights, nibbles, quarters};
-use crate::dots::{Dots, RowPtrs};
+use crate::gemm::{Gemm, RowPtrs};
 use akunu_dtype::grids;
 use std::arch::asm;
 use std::arch::x86_64::*;

@@ -5,8 +5,8 @@
 //! blocks take their scale and bias from group `32 * block / group`. Eight-bit integers are
 //! unsigned; as in `Unpacked` 128 moves from them into the offset.
 
-use super::{Step, Weights, broadcast, high_f16, low_bits, low_f16, pieces, quarters};
-use crate::dots::{Dots, RowPtrs, Sides};
+use super::{Step, Weights, broadcast, high_f16, low_bits, low_f16, quarters, strided};
+use crate::gemm::{Gemm, RowPtrs, Sides};
 use std::arch::x86_64::*;
 
 pub struct Mlx2(Lanes);
@@ -24,7 +24,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    fn of(d: &Dots) -> Option<Self> {
+    fn of(d: &Gemm) -> Option<Self> {
         let sides = Sides::of(d)?;
         let index = std::array::from_fn(|i| (i % 4 * 8 + sides.group(i / 4 * 32)) as u16);
         Some(Self { sides, index })
@@ -94,7 +94,7 @@ macro_rules! mlx {
             const FUSED: bool = matches!($bits, 4 | 8);
             type Head = Affine;
 
-            fn of(d: &Dots) -> Option<Self> {
+            fn of(d: &Gemm) -> Option<Self> {
                 Lanes::of(d).map(Self)
             }
 
@@ -160,7 +160,7 @@ unsafe fn nibbles_in_order(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
 unsafe fn bytes_in_order(p: *const u8, blocks: usize) -> (__m512i, __m512i) {
     // SAFETY: pieces of existing blocks.
-    unsafe { (pieces(p, 32, blocks), pieces(p.add(16), 32, blocks)) }
+    unsafe { (strided(p, 32, blocks), strided(p.add(16), 32, blocks)) }
 }
 
 /// 128 integers of `BITS` bits in order. Eight of them go to a lane of 64 bits, and there apart in

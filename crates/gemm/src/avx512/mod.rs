@@ -7,19 +7,19 @@
 //! one lane per (block, row): the four chains of `generic` for four weight rows in one register.
 //! Integer sums are exact, so only that last register's order matters, and it is the definition's.
 //!
-//! [`one`] does this for one activation row, straight from the weights; [`few`] for up to [`FEW`] where a format is
+//! [`gemv`] does this for one activation row, straight from the weights; [`small_m`] for up to [`SMALL_M`] where a format is
 //! unpacked by steps; [`panel`] from weights that are unpacked once for several rows. [`packed`] is for weights that lie in
 //! the order that a panel has them in.
 
 mod any;
 mod blocks;
-mod few;
 mod float;
+mod gemv;
 mod grids;
 mod mlx;
-mod one;
 mod packed;
 mod panel;
+mod small_m;
 mod superblocks;
 
 pub use any::Any;
@@ -27,10 +27,10 @@ pub use blocks::*;
 pub use float::{bf16, f16, f32, f32_any, f32_packed};
 pub use grids::*;
 pub use mlx::{Mlx2, Mlx3, Mlx4, Mlx5, Mlx6, Mlx8};
-pub use packed::{Block, Packed, q8_packed, q8_packed_plain, q8_packed_tiles};
+pub use packed::{Packed, WeightBlock, q8_packed, q8_packed_no_vnni, q8_packed_tiles};
 pub use superblocks::*;
 
-use super::dots::{Dots, ROWS, RowPtrs};
+use super::gemm::{Gemm, ROWS, RowPtrs};
 use akunu_dtype::q8;
 use panel::Lanes;
 use std::arch::x86_64::*;
@@ -44,7 +44,7 @@ pub const PAIR: usize = 2 * STEP;
 /// Chains of a sum.
 const CHAINS: usize = super::generic::Q8_CHAINS;
 /// With up to this many activation rows, weights that are unpacked by steps stay in registers.
-pub const FEW: usize = 16;
+pub const SMALL_M: usize = 16;
 
 /// 128 values of four weight rows.
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ pub trait Weights {
     type Head: Copy;
 
     /// The format of `d`, if it is this one.
-    fn of(d: &Dots) -> Option<Self>
+    fn of(d: &Gemm) -> Option<Self>
     where
         Self: Sized;
 
@@ -103,20 +103,20 @@ pub trait Weights {
 /// The kernel of a format.
 ///
 /// # Safety
-/// As [`Dots`] promises; the machine has AVX-512 F, BW, VL, DQ and VNNI.
+/// As [`Gemm`] promises; the machine has AVX-512 F, BW, VL, DQ and VNNI.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn q8<W: Weights>(d: &Dots) {
+pub unsafe fn q8<W: Weights>(d: &Gemm) {
     let Some(w) = W::of(d) else { return };
     if W::FUSED && d.rows == 1 {
         // SAFETY: the same contract.
-        return unsafe { one::fused(&w, d) };
+        return unsafe { gemv::fused(&w, d) };
     }
     // SAFETY: the same contract.
     unsafe {
         by_form(&w, |form| match d.rows {
             0 => {}
-            1 => one::one(form, d),
-            2..=FEW if form.lanes.is_none() => few::few(form, d),
+            1 => gemv::gemv(form, d),
+            2..=SMALL_M if form.lanes.is_none() => small_m::small_m(form, d),
             _ => panel::panel(form, d),
         });
     }
@@ -198,7 +198,7 @@ pub fn block_lanes(blocks: usize) -> u16 {
 /// Pieces `0..blocks` are readable, `blocks >= 1`.
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn pieces(p: *const u8, stride: usize, blocks: usize) -> __m512i {
+pub unsafe fn strided(p: *const u8, stride: usize, blocks: usize) -> __m512i {
     // SAFETY: existing pieces only.
     let piece = |i: usize| unsafe { _mm_loadu_si128(p.add(stride * i.min(blocks - 1)).cast()) };
     quarters([piece(0), piece(1), piece(2), piece(3)])

@@ -1,13 +1,13 @@
-//! Several activation rows: weights are unpacked once, to bytes that 16 weight rows interleave by four values, and
+//! GEMM: weights are unpacked once, to bytes that 16 weight rows interleave by four values, and
 //! multiplied from there with all of them.
 //!
-//! A panel is some 512 values of up to 32 weight rows: it stays in the first-level cache. Lanes are weight rows, a broadcast
+//! A panel is some 512 values of up to 32 weight rows: it stays in L1. Lanes are weight rows, a broadcast
 //! of four activation bytes multiplies them all, and eight `vpdpbusd` make a block's integer sum for 16 weight rows with no
 //! adding across lanes. Sums begin at what takes the weights' bias off. Each chain of a row has its own running sum, kept
-//! in memory between panels. While one panel is multiplied, the bytes of the next are asked for.
+//! in memory between panels. While one panel is multiplied, the next one is prefetched.
 
 use super::{BLOCKS, CHAINS, Form, PAIR, STEP, Step, add_transposed, joined, low_bits, transposed};
-use crate::dots::{Dots, ROWS, RowPtrs, q8_row};
+use crate::gemm::{Gemm, ROWS, RowPtrs, q8_row};
 use crate::simd::prefetch_far;
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
@@ -43,16 +43,14 @@ pub struct Scratch {
 const PAIRS: usize = PANEL_BLOCKS.next_multiple_of(2 * BLOCKS);
 
 /// # Safety
-/// As `Dots` promises.
+/// As `Gemm` promises.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn panel(form: &Form<'_>, d: &Dots) {
+pub unsafe fn panel(form: &Form<'_>, d: &Gemm) {
     // SAFETY: the same contract.
     unsafe {
-        match (form.wide, form.offsets) {
-            (true, true) => tiles::<true, true>(form, d),
-            (true, false) => tiles::<true, false>(form, d),
-            (false, true) => tiles::<false, true>(form, d),
-            (false, false) => tiles::<false, false>(form, d),
+        match form.wide {
+            true => tiles::<true>(form, d),
+            false => tiles::<false>(form, d),
         }
     }
 }
@@ -76,7 +74,7 @@ impl Stretch {
 }
 
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots) {
+unsafe fn tiles<const WIDE: bool>(form: &Form<'_>, d: &Gemm) {
     let mut scratch = MaybeUninit::<Scratch>::uninit();
     let s = scratch.as_mut_ptr();
     // Nothing waits where one panel is all there is of a row.
@@ -107,18 +105,14 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
                             (false, false) => (end, 0),
                         };
                         let next = Stretch::at(from, d.k);
-                        let mut ahead = Ahead {
+                        let mut ahead = Prefetch {
                             at: d.w.wrapping_add(row * d.w_stride + from / STEP * form.step_bytes),
                             stride: d.w_stride,
                             bytes: next.blocks * form.step_bytes / BLOCKS,
                             rows: COLS,
-                            each: COLS.div_ceil(rows.div_ceil(MOST) * stretch.blocks),
+                            each: COLS.div_ceil(rows.div_ceil(MAX_ROWS) * stretch.blocks),
                         };
-                        if end - n > COLS / 2 {
-                            columns::<WIDE, OFFSETS, 2>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
-                        } else {
-                            columns::<WIDE, OFFSETS, 1>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
-                        }
+                        columns::<WIDE>(form, d, s, (m0, rows), (n, p), stretch, &mut ahead);
                     }
                 }
                 for (p, n) in (n0..end).step_by(COLS).enumerate() {
@@ -131,22 +125,22 @@ unsafe fn tiles<const WIDE: bool, const OFFSETS: bool>(form: &Form<'_>, d: &Dots
     }
 }
 
-/// Weight rows that are asked for, a few at a time: all at once would wait for each other.
-struct Ahead {
+/// Weight rows that are prefetched, some at a time: all at once would wait for each other.
+struct Prefetch {
     at: *const u8,
     stride: usize,
     bytes: usize,
-    /// How many are left, and how many to ask for with every block that is multiplied.
+    /// How many are left, and how many go with every block that is multiplied.
     rows: usize,
     each: usize,
 }
 
-impl Ahead {
-    /// Rows to ask for with every eight blocks of 16 rows that are unpacked.
+impl Prefetch {
+    /// Rows to prefetch with every eight blocks of 16 rows that are unpacked.
     const UNPACKING: usize = 3;
 
     #[inline(always)]
-    fn ask(&mut self, rows: usize) {
+    fn step(&mut self, rows: usize) {
         for _ in 0..rows.min(self.rows) {
             for byte in (0..self.bytes).step_by(64) {
                 prefetch_far(self.at.wrapping_add(byte));
@@ -187,37 +181,37 @@ pub unsafe fn starts(q: *const u8, blocks: usize, wide: bool, bias: u8, to: *mut
 }
 
 /// Activation rows that are multiplied at a time, at most.
-const MOST: usize = 4;
+const MAX_ROWS: usize = 4;
 
-/// Unpacks `16 * H` weight rows from `n0` of a stretch, and adds their products with activation rows `m0..m0 + rows` to
+/// Unpacks the weight rows of a panel from `n0` of a stretch, and adds their products with activation rows `m0..m0 + rows` to
 /// the sums `p`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn columns<const WIDE: bool, const OFFSETS: bool, const H: usize>(
+unsafe fn columns<const WIDE: bool>(
     form: &Form<'_>,
-    d: &Dots,
+    d: &Gemm,
     s: *mut Scratch,
     (m0, rows): (usize, usize),
     (n0, p): (usize, usize),
     stretch: Stretch,
-    ahead: &mut Ahead,
+    ahead: &mut Prefetch,
 ) {
     // SAFETY: rows and columns of the tile, blocks of the rows.
     unsafe {
-        for n in (0..16 * H).step_by(16) {
+        for n in (0..COLS).step_by(16) {
             for b in (0..stretch.blocks).step_by(2 * BLOCKS) {
                 unpack(form, d, s, (n0, n), stretch.k, b..stretch.blocks.min(b + 2 * BLOCKS));
-                ahead.ask(Ahead::UNPACKING);
+                ahead.step(Prefetch::UNPACKING);
             }
         }
         let mut m = 0;
         while m < rows {
             // As even groups as there are.
-            let groups = (rows - m).div_ceil(MOST);
+            let groups = (rows - m).div_ceil(MAX_ROWS);
             m += match (rows - m).div_ceil(groups) {
-                1 => multiply::<WIDE, OFFSETS, H, 1>(d, s, m, m0, p, stretch, ahead),
-                2 => multiply::<WIDE, OFFSETS, H, 2>(d, s, m, m0, p, stretch, ahead),
-                3 => multiply::<WIDE, OFFSETS, H, 3>(d, s, m, m0, p, stretch, ahead),
-                _ => multiply::<WIDE, OFFSETS, H, MOST>(d, s, m, m0, p, stretch, ahead),
+                1 => multiply::<WIDE, 1>(form, d, s, m, m0, p, stretch, ahead),
+                2 => multiply::<WIDE, 2>(form, d, s, m, m0, p, stretch, ahead),
+                3 => multiply::<WIDE, 3>(form, d, s, m, m0, p, stretch, ahead),
+                _ => multiply::<WIDE, MAX_ROWS>(form, d, s, m, m0, p, stretch, ahead),
             };
         }
     }
@@ -269,7 +263,7 @@ impl Lanes {
 /// Unpacks some blocks, counted from value `k`, of weight rows from `n0 + n` to rows `n..n + 16` of the panel; past the
 /// tile's end its last row stands in. The first is a multiple of a pair of steps.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn unpack(form: &Form<'_>, d: &Dots, s: *mut Scratch, (n0, n): (usize, usize), k: usize, blocks: Range<usize>) {
+unsafe fn unpack(form: &Form<'_>, d: &Gemm, s: *mut Scratch, (n0, n): (usize, usize), k: usize, blocks: Range<usize>) {
     if let Some(lanes) = form.lanes
         && n0 + n + 16 <= d.cols
         && d.w_stride < 1 << 27
@@ -353,14 +347,16 @@ fn by_block(v: [__m512i; ROWS]) -> [__m512i; BLOCKS] {
 
 /// Adds the panel's products with activation rows `m..m + M` of the tile to the sums `p`; returns `M`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const M: usize>(
-    d: &Dots,
+#[expect(clippy::too_many_arguments, reason = "a place in the tile and one in the panel")]
+unsafe fn multiply<const WIDE: bool, const M: usize>(
+    form: &Form<'_>,
+    d: &Gemm,
     s: *mut Scratch,
     m: usize,
     m0: usize,
     p: usize,
     Stretch { k, blocks }: Stretch,
-    ahead: &mut Ahead,
+    ahead: &mut Prefetch,
 ) -> usize {
     // SAFETY: blocks of the panel, rows of the tile.
     unsafe {
@@ -368,6 +364,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
             let (q, scales, sums) = q8_row(d, m0 + m + i);
             (q.add(k), scales.add(k / 32), sums.add(k / 16))
         });
+        const H: usize = COLS / 16;
         let starts: [*const [i32; 2]; M] = std::array::from_fn(|i| (&raw const (*s).start[m + i]).cast());
         for chain in 0..CHAINS {
             let at = |i: usize, h: usize| &raw mut (*s).sum[p][m + i][chain][16 * h];
@@ -376,7 +373,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
                 sum = std::array::from_fn(|i| std::array::from_fn(|h| _mm512_load_ps(at(i, h))));
             }
             for b in (chain..blocks).step_by(CHAINS) {
-                ahead.ask(ahead.each);
+                ahead.step(ahead.each);
                 let scale = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).scale[b][t][16 * h]);
                 let offset = |t: usize, h: usize| _mm512_load_ps(&raw const (*s).offset[b][t][16 * h]);
                 let parts = if WIDE { 1 } else { 2 };
@@ -401,7 +398,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
                         }
                     }
                 }
-                if OFFSETS {
+                if form.offsets {
                     for (sum, side) in sum.iter_mut().zip(side) {
                         let sums = [0, 1].map(|t| _mm512_set1_ps(*side.2.add(2 * b + t)));
                         for (h, sum) in sum.iter_mut().enumerate() {
@@ -427,7 +424,7 @@ unsafe fn multiply<const WIDE: bool, const OFFSETS: bool, const H: usize, const 
 
 /// Writes the first `cols` sums of a row to row `m` of the tile, from column `n`.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn store(d: &Dots, sum: *const [[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
+unsafe fn store(d: &Gemm, sum: *const [[f32; COLS]; CHAINS], m: usize, n: usize, cols: usize) {
     // SAFETY: the mask keeps the stores within the tile.
     unsafe {
         for h in 0..cols.div_ceil(16) {

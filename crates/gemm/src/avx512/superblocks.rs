@@ -6,8 +6,8 @@
 //! quarter `t` in lanes `4 * block + row`, and widened.
 
 use super::blocks::{IQ4_LEVELS, halves as f16_halves, levels};
-use super::{Lanes, LanesFn, Step, Weights, broadcast, nibbles, pieces, quarters, transposed, words};
-use crate::dots::{Dots, RowPtrs};
+use super::{Lanes, LanesFn, Step, Weights, broadcast, nibbles, quarters, strided, transposed, words};
+use crate::gemm::{Gemm, RowPtrs};
 use std::arch::x86_64::*;
 
 pub struct Q2K;
@@ -39,7 +39,7 @@ macro_rules! superblocks {
             $(const LANES: Option<LanesFn> = Some($lanes);)?
             type Head = Scales;
 
-            fn of(_: &Dots) -> Option<Self> {
+            fn of(_: &Gemm) -> Option<Self> {
                 Some(Self)
             }
 
@@ -167,7 +167,7 @@ unsafe fn q6_lanes(p: *const u8, stride: usize, to: Lanes) {
     // Four of the 16 bytes at `byte`, of every row in its lane.
     let four = |byte: usize| {
         // SAFETY: bytes of the superblocks.
-        let row = |r: usize| unsafe { pieces(p.add(byte + r * stride), 4 * stride, 4) };
+        let row = |r: usize| unsafe { strided(p.add(byte + r * stride), 4 * stride, 4) };
         transposed([row(0), row(1), row(2), row(3)])
     };
     // SAFETY: the last four bytes of the superblocks.

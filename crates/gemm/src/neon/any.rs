@@ -1,7 +1,7 @@
 //! Every quantized format: the weights are unpacked by `akunu_dtype`, 256 values at a time.
 
-use super::{Block, Weights};
-use crate::dots::{Dots, ROWS, RowPtrs, Unpacking};
+use super::{WeightBlock, Weights};
+use crate::gemm::{Gemm, ROWS, RowPtrs, Unpacking};
 use akunu_dtype::Unpacked;
 use std::arch::aarch64::*;
 
@@ -13,7 +13,7 @@ impl<const WIDE: bool> Weights for Any<WIDE> {
     const OFFSETS: bool = true;
     type Head = ();
 
-    fn of(d: &Dots) -> Option<Self> {
+    fn of(d: &Gemm) -> Option<Self> {
         Unpacking::of(d).map(Self)
     }
 
@@ -24,7 +24,7 @@ impl<const WIDE: bool> Weights for Any<WIDE> {
     }
 
     #[inline(always)]
-    unsafe fn block(&self, _: &RowPtrs, _: usize, i: usize, _: &()) -> Block {
+    unsafe fn block(&self, _: &RowPtrs, _: usize, i: usize, _: &()) -> WeightBlock {
         // SAFETY: the caller has the NEON level; nothing is being unpacked.
         unsafe { load(self.0.rows(), i) }
     }
@@ -32,7 +32,7 @@ impl<const WIDE: bool> Weights for Any<WIDE> {
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn load(w: &[Unpacked; ROWS], i: usize) -> Block {
+fn load(w: &[Unpacked; ROWS], i: usize) -> WeightBlock {
     let q = |w: &Unpacked| {
         // SAFETY: 32 of 256 bytes.
         unsafe {
@@ -46,5 +46,9 @@ fn load(w: &[Unpacked; ROWS], i: usize) -> Block {
     };
     let scale = |h: usize| lanes([0, 1, 2, 3].map(|r| w[r].scale[2 * i + h]));
     let offset = |h: usize| lanes([0, 1, 2, 3].map(|r| w[r].offset[2 * i + h]));
-    Block { q: [q(&w[0]), q(&w[1]), q(&w[2]), q(&w[3])], scale: [scale(0), scale(1)], offset: [offset(0), offset(1)] }
+    WeightBlock {
+        q: [q(&w[0]), q(&w[1]), q(&w[2]), q(&w[3])],
+        scale: [scale(0), scale(1)],
+        offset: [offset(0), offset(1)],
+    }
 }

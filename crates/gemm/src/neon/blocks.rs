@@ -1,7 +1,7 @@
 //! Formats of 32-value blocks: f16 scale (and minimum), then nibbles or bytes.
 
-use super::{Block, Weights, f16s};
-use crate::dots::{Dots, RowPtrs};
+use super::{WeightBlock, Weights, f16s};
+use crate::gemm::{Gemm, RowPtrs};
 use std::arch::aarch64::*;
 
 pub struct Q4_0;
@@ -16,7 +16,7 @@ macro_rules! blocks {
             const OFFSETS: bool = $offsets;
             type Head = ();
 
-            fn of(_: &Dots) -> Option<Self> {
+            fn of(_: &Gemm) -> Option<Self> {
                 Some(Self)
             }
 
@@ -24,7 +24,7 @@ macro_rules! blocks {
             unsafe fn head(&self, _: &RowPtrs, _: usize, _: usize) {}
 
             #[inline(always)]
-            unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, _: &()) -> Block {
+            unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, _: &()) -> WeightBlock {
                 let at = (k / 32 + i) * $bytes;
                 // SAFETY: the block lies within each row.
                 unsafe {
@@ -32,7 +32,7 @@ macro_rules! blocks {
                     let q = [$integers(p[0]), $integers(p[1]), $integers(p[2]), $integers(p[3])];
                     let scale = f16s(p);
                     let offset = if $offsets { f16s(p.map(|p| p.add(2))) } else { scale };
-                    Block { q, scale: [scale; 2], offset: [offset; 2] }
+                    WeightBlock { q, scale: [scale; 2], offset: [offset; 2] }
                 }
             }
         }

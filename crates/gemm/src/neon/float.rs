@@ -3,7 +3,7 @@
 //! Value `k` of a row belongs to lane `k % 16` of four registers per product, as in `generic` but
 //! with fused multiply-adds.
 
-use crate::dots::{Dots, ROWS, RowPtrs};
+use crate::gemm::{Gemm, ROWS, RowPtrs};
 use crate::generic::planes;
 use akunu_dtype::DType;
 use std::arch::aarch64::*;
@@ -93,9 +93,9 @@ macro_rules! kernels {
         $(#[$doc])*
         ///
         /// # Safety
-        /// As [`Dots`] promises for f32 activations; the machine has the NEON level.
+        /// As [`Gemm`] promises for f32 activations; the machine has the NEON level.
         #[target_feature(enable = "neon")]
-        pub unsafe fn $name(d: &Dots) {
+        pub unsafe fn $name(d: &Gemm) {
             // SAFETY: the same contract.
             unsafe { dots::<$float>(d) }
         }
@@ -113,7 +113,7 @@ kernels! {
 
 /// Four weight rows at a time, with every activation row while they are in the cache.
 #[target_feature(enable = "neon")]
-unsafe fn dots<F: Float>(d: &Dots) {
+unsafe fn dots<F: Float>(d: &Gemm) {
     for n in (0..d.cols).step_by(ROWS) {
         for m in 0..d.rows {
             // SAFETY: numbers of the rows; results within the tile.
@@ -142,9 +142,9 @@ unsafe fn dots<F: Float>(d: &Dots) {
 /// Weights of any format.
 ///
 /// # Safety
-/// As [`Dots`] promises for f32 activations; the machine has NEON.
+/// As [`Gemm`] promises for f32 activations; the machine has NEON.
 #[target_feature(enable = "neon")]
-pub unsafe fn f32_any(d: &Dots) {
+pub unsafe fn f32_any(d: &Gemm) {
     let Some(dtype) = DType::from_index(d.dtype) else { return };
     let f = dtype.format();
     let mut w = [[0.0f32; PANEL]; ROWS];

@@ -16,7 +16,7 @@ pub use blocks::{Q4_0, Q4_1, Q8_0};
 pub use float::{bf16, f16, f32, f32_any};
 pub use superblocks::{Q4K, Q6K};
 
-use super::dots::{Dots, ROWS, RowPtrs, q8_row};
+use super::gemm::{Gemm, ROWS, RowPtrs, q8_row};
 use std::arch::aarch64::*;
 use std::arch::asm;
 
@@ -41,7 +41,7 @@ const TILE: usize = 4;
 
 /// 32 values of four weight rows.
 #[derive(Clone, Copy)]
-pub struct Block {
+pub struct WeightBlock {
     /// First and second halves, per row.
     pub q: [Integers; ROWS],
     /// A lane per row; the second entry is for second halves and unused if wide.
@@ -59,7 +59,7 @@ pub trait Weights {
     type Head;
 
     /// The format of `d`, if it is this one.
-    fn of(d: &Dots) -> Option<Self>
+    fn of(d: &Gemm) -> Option<Self>
     where
         Self: Sized;
 
@@ -74,7 +74,7 @@ pub trait Weights {
     /// # Safety
     /// The caller has the NEON level; the block lies within the rows; `head` is that of the rows at
     /// `k`, the last that was made.
-    unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, head: &Self::Head) -> Block;
+    unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, head: &Self::Head) -> WeightBlock;
 }
 
 /// The instructions that multiply bytes.
@@ -126,9 +126,9 @@ impl Multiply for Matrices {
 /// The kernel of a format.
 ///
 /// # Safety
-/// As [`Dots`] promises; the machine has NEON.
+/// As [`Gemm`] promises; the machine has NEON.
 #[target_feature(enable = "neon")]
-pub unsafe fn q8<W: Weights>(d: &Dots) {
+pub unsafe fn q8<W: Weights>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { all_rows::<W, Widened>(d) }
 }
@@ -136,9 +136,9 @@ pub unsafe fn q8<W: Weights>(d: &Dots) {
 /// The kernel of a format, for machines with dot products of bytes.
 ///
 /// # Safety
-/// As [`Dots`] promises; the machine has the dot-product instructions.
+/// As [`Gemm`] promises; the machine has the dot-product instructions.
 #[target_feature(enable = "neon,dotprod")]
-pub unsafe fn q8_dotprod<W: Weights>(d: &Dots) {
+pub unsafe fn q8_dotprod<W: Weights>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { all_rows::<W, Dotted>(d) }
 }
@@ -146,9 +146,9 @@ pub unsafe fn q8_dotprod<W: Weights>(d: &Dots) {
 /// The kernel of a format, for machines that multiply matrices of bytes.
 ///
 /// # Safety
-/// As [`Dots`] promises; the machine has the dot-product and the matrix instructions.
+/// As [`Gemm`] promises; the machine has the dot-product and the matrix instructions.
 #[target_feature(enable = "neon,dotprod,i8mm")]
-pub unsafe fn q8_i8mm<W: Weights>(d: &Dots) {
+pub unsafe fn q8_i8mm<W: Weights>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { all_rows::<W, Matrices>(d) }
 }
@@ -156,9 +156,9 @@ pub unsafe fn q8_i8mm<W: Weights>(d: &Dots) {
 /// Every product; activation rows in pairs where the instructions take two.
 ///
 /// # Safety
-/// As [`Dots`] promises; the machine has the instructions of `I`.
+/// As [`Gemm`] promises; the machine has the instructions of `I`.
 #[inline(always)]
-unsafe fn all_rows<W: Weights, I: Multiply>(d: &Dots) {
+unsafe fn all_rows<W: Weights, I: Multiply>(d: &Gemm) {
     let Some(w) = W::of(d) else { return };
     let mut m = 0;
     while m < d.rows {
@@ -179,7 +179,7 @@ unsafe fn all_rows<W: Weights, I: Multiply>(d: &Dots) {
 /// # Safety
 /// As [`all_rows`]; `M` rows from `m` on are there, an even number if in `PAIRS`.
 #[inline(always)]
-unsafe fn rows<W: Weights, I: Multiply, const M: usize, const PAIRS: bool>(w: &W, d: &Dots, m: usize) -> usize {
+unsafe fn rows<W: Weights, I: Multiply, const M: usize, const PAIRS: bool>(w: &W, d: &Gemm, m: usize) -> usize {
     // SAFETY: blocks stay within the rows, results within the tile.
     unsafe {
         let x: [_; M] = std::array::from_fn(|i| q8_row(d, m + i));
@@ -241,7 +241,7 @@ unsafe fn integers(x: Row, b: usize) -> Integers {
 /// # Safety
 /// The machine has the instructions of `I`.
 #[inline(always)]
-unsafe fn dot_products<W: Weights, I: Multiply>(w: &Block, x: Integers) -> Products {
+unsafe fn dot_products<W: Weights, I: Multiply>(w: &WeightBlock, x: Integers) -> Products {
     // SAFETY: the same contract.
     unsafe {
         let mut sums = [[vdupq_n_s32(0); ROWS]; 2];
@@ -285,7 +285,7 @@ fn matrix_products<W: Weights>(w: &[[int8x16_t; 4]; 2], x: &[int8x16_t; 4]) -> [
 /// Adds the products of a block, which is the activation row's block `b`.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn add<W: Weights>(sum: float32x4_t, w: &Block, v: Products, x: Row, b: usize) -> float32x4_t {
+unsafe fn add<W: Weights>(sum: float32x4_t, w: &WeightBlock, v: Products, x: Row, b: usize) -> float32x4_t {
     // SAFETY: a block of the activation row.
     let (scale, sums) = unsafe { (*x.1.add(b), [*x.2.add(2 * b), *x.2.add(2 * b + 1)]) };
     let step = |sum, v, w_scale| vfmaq_f32(sum, vcvtq_f32_s32(v), vmulq_n_f32(w_scale, scale));

@@ -1,7 +1,7 @@
 //! Formats of 256-value superblocks: Q4_K and Q6_K.
 
-use super::{Block, Weights, f16s};
-use crate::dots::{Dots, ROWS, RowPtrs};
+use super::{WeightBlock, Weights, f16s};
+use crate::gemm::{Gemm, ROWS, RowPtrs};
 use std::arch::aarch64::*;
 
 pub struct Q4K;
@@ -33,7 +33,7 @@ impl Weights for Q4K {
     /// Scales and offsets of eight blocks.
     type Head = [(Lanes, Lanes); 8];
 
-    fn of(_: &Dots) -> Option<Self> {
+    fn of(_: &Gemm) -> Option<Self> {
         Some(Self)
     }
 
@@ -62,12 +62,12 @@ impl Weights for Q4K {
     }
 
     #[inline(always)]
-    unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, head: &Self::Head) -> Block {
+    unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, head: &Self::Head) -> WeightBlock {
         // SAFETY: a whole superblock lies within each row; the caller has the NEON level.
         unsafe {
             let p = rows.data.map(|p| p.add(k / UNIT * BYTES_4));
             let q = [q4_integers(p[0], i), q4_integers(p[1], i), q4_integers(p[2], i), q4_integers(p[3], i)];
-            Block { q, scale: [load(&head[i].0); 2], offset: [load(&head[i].1); 2] }
+            WeightBlock { q, scale: [load(&head[i].0); 2], offset: [load(&head[i].1); 2] }
         }
     }
 }
@@ -91,7 +91,7 @@ impl Weights for Q6K {
     const OFFSETS: bool = false;
     type Head = Lanes;
 
-    fn of(_: &Dots) -> Option<Self> {
+    fn of(_: &Gemm) -> Option<Self> {
         Some(Self)
     }
 
@@ -102,7 +102,7 @@ impl Weights for Q6K {
     }
 
     #[inline(always)]
-    unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, d: &Lanes) -> Block {
+    unsafe fn block(&self, rows: &RowPtrs, k: usize, i: usize, d: &Lanes) -> WeightBlock {
         // SAFETY: a whole superblock lies within each row; the caller has the NEON level.
         unsafe {
             let p = rows.data.map(|p| p.add(k / UNIT * BYTES_6));
@@ -112,7 +112,7 @@ impl Weights for Q6K {
                 load(&v)
             };
             let scale = [scale(0), scale(1)];
-            Block { q, scale, offset: scale }
+            WeightBlock { q, scale, offset: scale }
         }
     }
 }

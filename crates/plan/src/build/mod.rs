@@ -20,7 +20,7 @@ pub struct BuildOptions {
     pub max_outputs: usize,
     /// The form of activations that weights are multiplied with: int8 blocks go with quantized weights only, bf16 is for
     /// machines with tiles.
-    pub activations: Store,
+    pub activations: ActivationLayout,
     /// Number format of the KV cache, where the result needs one.
     pub kv: DType,
     pub output: Output,
@@ -449,7 +449,7 @@ impl<'a> Builder<'a> {
     }
 
     fn buffer(&mut self, name: &'static str, per: Per, width: usize) -> BufferId {
-        self.program.buffers.push(Buffer { name, per, width, store: Store::F32, offset: 0 });
+        self.program.buffers.push(Buffer { name, per, width, layout: ActivationLayout::F32, offset: 0 });
         BufferId(self.program.buffers.len() as u32 - 1)
     }
 

@@ -6,7 +6,7 @@ use super::{Buffers, Bytes, Executor, Kv, steps_of};
 use crate::backend::*;
 use crate::bind::{Bound, Choice, NoKernel, bind};
 use crate::op::OpKind;
-use crate::program::{Program, Store};
+use crate::program::{ActivationLayout, Program};
 use crate::proof::{MemoryMap, Proof, Unsound, prove};
 use crate::record::{Addr, Region};
 use crate::steps::{StepLayout, StepVars};
@@ -40,8 +40,8 @@ impl Backend for ReferenceBackend {
 
     fn preferences(&self) -> Preferences {
         Preferences {
-            decode: Store::F32,
-            prefill: Store::F32,
+            decode: ActivationLayout::F32,
+            prefill: ActivationLayout::F32,
             decode_rows: vec![1, 16, 64],
             prefill_chunk: 64,
             max_chain: 64,

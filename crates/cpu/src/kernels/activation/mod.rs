@@ -3,17 +3,17 @@
 use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu};
 use crate::simd::{Body, Simd};
 use akunu_plan::op::{Activation, ElementParams, OpKind, slots::gated_activation};
-use akunu_plan::record::{Record, X_FORM, Y_FORM};
+use akunu_plan::record::{Record, X_LAYOUT, Y_LAYOUT};
 
 pub(super) const GATED: &[LeveledRow] = levels!("gated_activation", OpKind::GatedActivation, serves, gated_activation);
 
 fn serves(record: &Record) -> bool {
     let p = record.params::<ElementParams>();
-    record.flags & X_FORM == 0 && known(p.activation) && can_write(record, p.dim as usize)
+    record.flags & X_LAYOUT == 0 && known(p.activation) && can_write(record, p.dim as usize)
 }
 
 /// Whether `activation` is a value of [`Activation`].
@@ -25,20 +25,20 @@ pub(super) fn known(activation: u32) -> bool {
 const GRAIN: usize = 256;
 
 #[inline(always)]
-unsafe fn gated_activation<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn gated_activation<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     use gated_activation::{U, X, Y};
     let p = record.params::<ElementParams>();
     let dim = p.dim as usize;
     let groups = dim.div_ceil(GRAIN);
-    let converts = record.flags & Y_FORM != 0;
-    for unit in lane.share(context.count(record) * groups, 1) {
+    let converts = record.flags & Y_LAYOUT != 0;
+    for unit in share.of(context.count(record) * groups, 1) {
         let (row, from) = (unit / groups, unit % groups * GRAIN);
         let n = GRAIN.min(dim - from);
         let [x, u] = [X, U].map(|slot| context.row(record, slot, row).cast::<f32>().wrapping_add(from));
         // SAFETY: the rows are `dim` long and `from + n <= dim`; the scratch is longer than the grain.
         unsafe {
             if converts {
-                let out = context.scratch(lane.index).cast::<f32>();
+                let out = context.scratch(share.index).cast::<f32>();
                 gate(s, p.activation, x, u, out, n);
                 write_part(s, record, context, (Y, row), (dim, from, n), out);
             } else {

@@ -1,23 +1,21 @@
-//! How keys and values are read, and what is asked for ahead of reading.
+//! How keys and values are read, and what is prefetched.
 
 use crate::simd::{Simd, prefetch};
 use akunu_plan::steps::KV_BLOCK;
 use std::ops::Range;
 
 /// Places that are scored before they are weighed, in whole blocks and counted from a text's first: one maximum and one sum
-/// for most texts, and scores that stay in the first-level cache.
-pub(super) const SPAN: usize = SPAN_BLOCKS * KV_BLOCK;
-pub(super) const SPAN_BLOCKS: usize = 4;
+/// for most texts, and scores that stay in L1.
+pub const SPAN: usize = SPAN_BLOCKS * KV_BLOCK;
+pub const SPAN_BLOCKS: usize = 4;
 
 /// How keys and values are read.
-pub(super) trait Keys {
-    /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
-    const DIRECT: bool;
-    /// Lines that are asked for beside four rows: as many as those have, where that is known beforehand.
-    const LINES: usize = PLACES;
-    /// Places they are asked for at by turns.
-    const PLACES: usize = if Self::LINES < PLACES { Self::LINES } else { PLACES };
-    /// A row's values and bytes, where they are known beforehand: loops over them are unrolled then.
+pub trait Keys {
+    /// Lines that are prefetched beside four rows: as many as those have, where that is known at compile time.
+    const LINES: usize = STREAMS;
+    /// Streams they are prefetched in.
+    const STREAMS: usize = if Self::LINES < STREAMS { Self::LINES } else { STREAMS };
+    /// A row's values and bytes, where they are known at compile time: loops over them are unrolled then.
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
         (width, row_bytes)
@@ -29,17 +27,14 @@ pub(super) trait Keys {
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V;
 }
 
-/// f32 rows.
-pub(super) struct Single;
+/// f32 rows: as they are stored, or of any format and head size, decoded first.
+pub struct Single;
 /// f16 rows of `WIDTH` values, or of any number where that is 0.
-pub(super) struct Half<const WIDTH: usize>;
+pub struct Half<const WIDTH: usize>;
 /// Q8_0 rows: blocks of an f16 scale and 32 int8 values.
-pub(super) struct Blocks8;
-/// Any format and any head size: blocks are decoded to f32 rows first.
-pub(super) struct Decoded;
+pub struct Blocks8;
 
 impl Keys for Single {
-    const DIRECT: bool = true;
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
         // SAFETY: the caller's promise.
@@ -48,8 +43,7 @@ impl Keys for Single {
 }
 
 impl<const WIDTH: usize> Keys for Half<WIDTH> {
-    const DIRECT: bool = true;
-    const LINES: usize = if WIDTH > 0 { 4 * 2 * WIDTH / 64 } else { PLACES };
+    const LINES: usize = if WIDTH > 0 { 4 * 2 * WIDTH / 64 } else { STREAMS };
     #[inline(always)]
     fn shape(width: usize, row_bytes: usize) -> (usize, usize) {
         if WIDTH > 0 { (WIDTH, 2 * WIDTH) } else { (width, row_bytes) }
@@ -62,7 +56,6 @@ impl<const WIDTH: usize> Keys for Half<WIDTH> {
 }
 
 impl Keys for Blocks8 {
-    const DIRECT: bool = true;
     #[inline(always)]
     unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
         const VALUES: usize = 32;
@@ -76,18 +69,9 @@ impl Keys for Blocks8 {
     }
 }
 
-impl Keys for Decoded {
-    const DIRECT: bool = false;
-    #[inline(always)]
-    unsafe fn load<S: Simd>(s: S, row: *const u8, at: usize) -> S::V {
-        // SAFETY: the caller's promise.
-        unsafe { s.load(row.cast::<f32>().add(at)) }
-    }
-}
-
 /// One head's keys in one block, and the positions of it that are seen: those outside may never have been written.
 #[derive(Clone, Copy)]
-pub(super) struct Block {
+pub struct KeyBlock {
     pub keys: *const u8,
     pub from: usize,
     pub to: usize,
@@ -95,8 +79,8 @@ pub(super) struct Block {
     pub whole: bool,
 }
 
-impl Block {
-    pub const NONE: Block = Block { keys: std::ptr::null(), from: 0, to: 0, whole: false };
+impl KeyBlock {
+    pub const NONE: KeyBlock = KeyBlock { keys: std::ptr::null(), from: 0, to: 0, whole: false };
 
     pub fn seen(&self) -> Range<usize> {
         self.from..self.to
@@ -108,34 +92,35 @@ impl Block {
     }
 }
 
-/// Places that are asked for by turns, at most.
-const PLACES: usize = 2 * SPAN_BLOCKS;
+/// Streams of a round, at most.
+pub const STREAMS: usize = 2 * SPAN_BLOCKS;
 
 /// What a row sees of one span of its text, of the first KV head.
 #[derive(Clone)]
-pub(super) struct Span {
-    pub blocks: [Block; SPAN_BLOCKS],
+pub struct Span {
+    pub blocks: [KeyBlock; SPAN_BLOCKS],
     /// Bytes from a key to its value.
     pub values: isize,
-    rounds: [Round; SPAN_BLOCKS],
+    pub rounds: [Round; SPAN_BLOCKS],
 }
 
-/// Keys that are asked for by turns, as far from each other as can be: so many bytes from each place on.
+/// Keys that are prefetched in turn, as streams that begin far from each other and have so many bytes each.
 #[derive(Clone, Copy)]
-struct Round {
-    places: [*const u8; PLACES],
-    bytes: usize,
+pub struct Round {
+    pub starts: [*const u8; STREAMS],
+    pub bytes: usize,
 }
 
 impl Round {
-    const NONE: Round = Round { places: [std::ptr::null(); PLACES], bytes: 0 };
+    const NONE: Round = Round { starts: [std::ptr::null(); STREAMS], bytes: 0 };
 }
 
 impl Span {
-    pub const NONE: Span = Span { blocks: [Block::NONE; SPAN_BLOCKS], values: 0, rounds: [Round::NONE; SPAN_BLOCKS] };
+    pub const NONE: Span =
+        Span { blocks: [KeyBlock::NONE; SPAN_BLOCKS], values: 0, rounds: [Round::NONE; SPAN_BLOCKS] };
 
-    /// One, two or four blocks of which as much is seen make a round, of `together` places.
-    pub fn new(blocks: [Block; SPAN_BLOCKS], values: isize, row_bytes: usize, together: usize) -> Self {
+    /// One, two or four blocks of which as many rows are seen make a round of `together` streams.
+    pub fn new(blocks: [KeyBlock; SPAN_BLOCKS], values: isize, row_bytes: usize, together: usize) -> Self {
         let mut span = Self { blocks, values, ..Self::NONE };
         let (mut left, mut rounds) = (&blocks[..], span.rounds.iter_mut());
         while let Some(first) = left.first() {
@@ -150,9 +135,9 @@ impl Span {
             let Some(round) = rounds.next() else { break };
             let in_each = together / count;
             let each = rows.div_ceil(in_each);
-            for (i, place) in round.places[..in_each * count].iter_mut().enumerate() {
+            for (i, start) in round.starts[..in_each * count].iter_mut().enumerate() {
                 let block = &some[i / in_each];
-                *place = block.keys.wrapping_add((block.from + i % in_each * each) * row_bytes);
+                *start = block.keys.wrapping_add((block.from + i % in_each * each) * row_bytes);
             }
             round.bytes = each * row_bytes;
         }
@@ -161,49 +146,49 @@ impl Span {
 
     /// The blocks; how many is hidden from the compiler, which would write out loops over them.
     #[inline(always)]
-    pub fn blocks(&self) -> &[Block] {
+    pub fn blocks(&self) -> &[KeyBlock] {
         &self.blocks[..std::hint::black_box(SPAN_BLOCKS)]
     }
 
     fn bytes<K: Keys>(&self) -> usize {
-        self.rounds.iter().map(|round| K::PLACES * round.bytes).sum()
+        self.rounds.iter().map(|round| K::STREAMS * round.bytes).sum()
     }
 }
 
-/// Keys or values of a span that will be read soon, asked for bit by bit while other things are computed: a core has room for
-/// few requests, and waits when all of them come at once.
+/// Prefetches keys or values of a span, a few lines beside every step of other work: a core has room for few requests, and waits
+/// when all of them come at once.
 ///
-/// They are asked for at several places by turns, because memory gives most so (see `akunu_gemm::dots::PLACES`). Where a row's
-/// bytes are not known beforehand and are many, some lines are left out, which the processor's own prefetchers bring. Almost nothing
-/// here branches: in loops this short that costs more than what is asked for saves.
-pub(super) struct Asking<'a> {
-    /// What is asked for now: so many bytes from each place on.
-    places: [*const u8; PLACES],
+/// It reads ahead in several streams (see `akunu_gemm::gemm::STREAMS`). Where a row's bytes are not known at compile time and are
+/// many, it leaves lines out, which the hardware prefetchers bring. Almost nothing here branches: in loops this short a branch
+/// costs more than the prefetch saves.
+pub struct Prefetcher<'a> {
+    /// The streams of the round at hand, and their bytes.
+    starts: [*const u8; STREAMS],
     bytes: usize,
-    /// What is asked for then.
+    /// The rounds after it.
     rounds: std::slice::Iter<'a, Round>,
     /// Bytes to it from the first head's keys.
     offset: isize,
-    /// Bytes from each place on that were asked for.
+    /// Bytes of each stream that were prefetched.
     at: usize,
-    /// Lines of each place in a step, and the bytes between them.
+    /// Lines of each stream in a step, and the bytes between them.
     lines: usize,
     gap: usize,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> Prefetcher<'a> {
     /// The rows `offset` from the first head's keys, in `steps` steps of about `lines` lines.
     #[inline(always)]
     pub fn new<K: Keys>(span: &'a Span, offset: isize, (steps, lines): (usize, usize)) -> Self {
         let bytes = span.bytes::<K>();
-        let lines = lines.div_ceil(K::PLACES);
-        let most = lines * steps * K::PLACES;
+        let lines = lines.div_ceil(K::STREAMS);
+        let most = lines * steps * K::STREAMS;
         let gap = if bytes > 64 * most { bytes / most.max(1) } else { 64 };
         // Where there is nothing, what is near anyway.
-        let places = [(&raw const *span).cast(); PLACES];
-        let mut asking = Self { places, bytes: 0, rounds: span.rounds.iter(), offset, at: 0, lines, gap };
-        asking.turn::<K>();
-        asking
+        let starts = [(&raw const *span).cast(); STREAMS];
+        let mut prefetcher = Self { starts, bytes: 0, rounds: span.rounds.iter(), offset, at: 0, lines, gap };
+        prefetcher.turn::<K>();
+        prefetcher
     }
 
     #[inline(always)]
@@ -212,8 +197,8 @@ impl<'a> Asking<'a> {
             self.turn::<K>();
         }
         for line in 0..self.lines {
-            for place in &self.places[..K::PLACES] {
-                prefetch(place.wrapping_add(self.at + line * self.gap));
+            for start in &self.starts[..K::STREAMS] {
+                prefetch(start.wrapping_add(self.at + line * self.gap));
             }
         }
         self.at += self.lines * self.gap;
@@ -224,59 +209,14 @@ impl<'a> Asking<'a> {
     fn turn<K: Keys>(&mut self) {
         match self.rounds.next().filter(|next| next.bytes > 0) {
             Some(next) => {
-                for (to, place) in self.places.iter_mut().zip(&next.places[..K::PLACES]) {
-                    *to = place.wrapping_offset(self.offset);
+                for (to, start) in self.starts.iter_mut().zip(&next.starts[..K::STREAMS]) {
+                    *to = start.wrapping_offset(self.offset);
                 }
                 // What lines went beyond a round, they went into the next.
                 (self.at, self.bytes) = (self.at - self.bytes, next.bytes);
             }
-            // At the end some lines are asked for again and again, which costs nothing.
+            // At the end some lines are prefetched again and again, which costs nothing.
             None => (self.at, self.gap, self.bytes) = (0, 0, usize::MAX),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Every row that is seen is asked for once, and little else.
-    fn check<K: Keys>(row_bytes: usize) {
-        for places in (1..=SPAN).map(|end| 0..end).chain((0..SPAN).step_by(7).map(|start| start..SPAN)) {
-            let mut blocks = [Block::NONE; SPAN_BLOCKS];
-            for (i, block) in blocks.iter_mut().enumerate() {
-                let [from, to] = [places.start, places.end].map(|at| at.saturating_sub(i * KV_BLOCK).min(KV_BLOCK));
-                if from < to {
-                    *block = Block { keys: std::ptr::without_provenance((i + 1) << 20), from, to, whole: true };
-                }
-            }
-            let rounds = Span::new(blocks, 0, row_bytes, K::PLACES).rounds;
-            let mut asked = std::collections::HashMap::new();
-            for round in rounds.iter().filter(|round| round.bytes > 0) {
-                for at in
-                    round.places[..K::PLACES].iter().flat_map(|place| (0..round.bytes).map(|at| place.addr() + at))
-                {
-                    *asked.entry(at).or_insert(0) += 1;
-                }
-            }
-            let mut rows = 0;
-            for block in &blocks {
-                for row in block.seen() {
-                    let first = block.keys.addr() + row * row_bytes;
-                    assert!((first..first + row_bytes).all(|at| asked.get(&at) == Some(&1)), "{places:?}: {row}");
-                    rows += 1;
-                }
-            }
-            // Where the rows of a round do not divide among its places, some that are not seen come with them.
-            let most = rows + rounds.iter().filter(|round| round.bytes > 0).count() * (K::PLACES - 1);
-            assert!(asked.len() <= most * row_bytes, "{places:?}: {} bytes", asked.len());
-        }
-    }
-
-    #[test]
-    fn all_that_is_seen_is_asked_for() {
-        check::<Half<32>>(64);
-        check::<Half<64>>(128);
-        check::<Blocks8>(34);
     }
 }

@@ -1,5 +1,5 @@
 //! Rows that are alone with the keys of their texts, as in decoding, as long as one span has all of them: what tiles give, to the
-//! bit, without what several rows, branches and further spans need. With few places to see that is most of a tile's work.
+//! bit, without what several rows, branches and further spans need. With few positions to see that is most of a tile's work.
 
 use super::keys::{SPAN, Span};
 use super::tile::{LANE_NUMBERS, Mix, Score, Tile, steps, together};
@@ -37,8 +37,8 @@ pub(super) unsafe fn attend_rows<S: Simd>(
     let group = heads / p.kv_heads as usize;
     let head_bytes = p.kv.head_bytes as usize;
     let find = |row: usize| {
-        let places = sees(p, context.row_vars(row));
-        (places.end, span(record, context, row, places, reading.places))
+        let positions = sees(p, context.row_vars(row));
+        (positions.end, span(record, context, row, positions, reading.streams))
     };
     let mut next = (!rows.is_empty()).then(|| find(rows.start));
     for row in rows.clone() {
@@ -96,7 +96,7 @@ impl Tile {
         }
     }
 
-    /// The results of all queries, one after the other, over the places before `end`; `next` is what will be read after them.
+    /// The results of all queries, one after the other, over the positions before `end`; `next` is what will be read after them.
     ///
     /// # Safety
     /// As [`Self::visit`], and as [`attend_rows`]: `end` is 1 to [`SPAN`].
@@ -113,9 +113,9 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps;
         // SAFETY: the caller's promise.
         unsafe {
-            (reading.score)(s, Score { tile: self, p, seen: 0..end, here, steps });
+            (reading.score)(s, Score { tile: self, p, direct: true, seen: 0..end, here, steps });
             s.call(WeighPlain { tile: self, end });
-            (reading.mix)(s, Mix { tile: self, p, here, steps, next, whole: true });
+            (reading.mix)(s, Mix { tile: self, p, direct: true, here, steps, next, whole: true });
         }
         self.results
     }
@@ -123,7 +123,7 @@ impl Tile {
     /// As [`Self::weigh`], where everything is seen and nothing came before.
     ///
     /// # Safety
-    /// The scores of the places before `end`, 1 to [`SPAN`], were written.
+    /// The scores of the positions before `end`, 1 to [`SPAN`], were written.
     #[inline(always)]
     unsafe fn weigh_plain<S: Simd>(&mut self, s: S, end: usize) {
         let mut t = 0;

@@ -1,6 +1,6 @@
 //! Queries of a tile times the keys of a block.
 
-use super::keys::{Asking, Block, Keys, SPAN};
+use super::keys::{KeyBlock, Keys, Prefetcher, SPAN};
 use super::tile::{Tile, together};
 use crate::simd::{Body, Simd};
 use akunu_plan::steps::KV_BLOCK;
@@ -25,7 +25,7 @@ impl Tile {
         }
     }
 
-    /// `scores[t][position] = query[t] · key[position]` for the positions of a block that are seen, while `soon` is asked for. Of
+    /// `scores[t][position] = query[t] · key[position]` for the positions of a block that are seen, while `prefetcher` goes on. Of
     /// others near them something is written that means nothing.
     ///
     /// # Safety
@@ -34,9 +34,9 @@ impl Tile {
     pub(super) unsafe fn score<S: Simd, K: Keys>(
         &self,
         s: S,
-        (index, block): (usize, &Block),
+        (index, block): (usize, &KeyBlock),
         keys: (*const u8, usize),
-        soon: &mut Asking,
+        prefetcher: &mut Prefetcher,
     ) {
         let mut t = 0;
         // Queries and keys at a time: as many sums as the registers hold.
@@ -47,11 +47,11 @@ impl Tile {
             while t < self.count {
                 let to = self.scores.add(t * SPAN + index * KV_BLOCK);
                 match (self.count - t).min(together) {
-                    4 => self.score_some::<S, K, 4, 4>(s, t, keys, block, to, soon),
-                    3 => self.score_some::<S, K, 3, 4>(s, t, keys, block, to, soon),
-                    2 if wide => self.score_some::<S, K, 2, 8>(s, t, keys, block, to, soon),
-                    2 => self.score_some::<S, K, 2, 4>(s, t, keys, block, to, soon),
-                    _ => self.score_some::<S, K, 1, 8>(s, t, keys, block, to, soon),
+                    4 => self.score_some::<S, K, 4, 4>(s, t, keys, block, to, prefetcher),
+                    3 => self.score_some::<S, K, 3, 4>(s, t, keys, block, to, prefetcher),
+                    2 if wide => self.score_some::<S, K, 2, 8>(s, t, keys, block, to, prefetcher),
+                    2 => self.score_some::<S, K, 2, 4>(s, t, keys, block, to, prefetcher),
+                    _ => self.score_some::<S, K, 1, 8>(s, t, keys, block, to, prefetcher),
                 }
                 t += (self.count - t).min(together);
             }
@@ -68,9 +68,9 @@ impl Tile {
         s: S,
         t: usize,
         (keys, row_bytes): (*const u8, usize),
-        block: &Block,
+        block: &KeyBlock,
         scores: *mut f32,
-        soon: &mut Asking,
+        prefetcher: &mut Prefetcher,
     ) {
         let (_, row_bytes) = K::shape(self.d, row_bytes);
         let row = |position: usize| keys.wrapping_add(position * row_bytes);
@@ -82,12 +82,12 @@ impl Tile {
             unsafe {
                 let scores = scores.add(first);
                 if first >= readable.start && first + SCORED <= readable.end {
-                    self.score_rows::<S, K, N, P>(s, t, (|j| row(first + j), count), scores, soon);
+                    self.score_rows::<S, K, N, P>(s, t, (|j| row(first + j), count), scores, prefetcher);
                 } else {
                     for i in 0..N {
                         let (tile, seen, scores) = (self, seen.clone(), scores.add(i * SPAN));
                         let keys = (keys, row_bytes);
-                        s.call(Nearest::<K> { tile, t: t + i, keys, first, seen, scores, soon, of: PhantomData });
+                        s.call(Nearest::<K> { tile, t: t + i, keys, first, seen, scores, prefetcher, of: PhantomData });
                     }
                 }
             }
@@ -105,15 +105,15 @@ impl Tile {
         t: usize,
         (row, count): (impl Fn(usize) -> *const u8, usize),
         scores: *mut f32,
-        soon: &mut Asking,
+        prefetcher: &mut Prefetcher,
     ) {
         let mut parts = [[s.splat(0.0); SCORED / 4]; N];
-        // Not a loop: what is found would wait in memory.
+        // Not a loop: the sums would wait in memory.
         macro_rules! some {
             ($($i:literal)*) => {$(
                 if $i * P < SCORED && $i * P < count {
                     for _ in 0..P / 4 {
-                        soon.step::<K>();
+                        prefetcher.step::<K>();
                     }
                     // SAFETY: the caller's promise.
                     let sums: [[S::V; P]; N] = unsafe { self.dots::<S, K, N, P>(s, t, |j| row($i * P + j)) };
@@ -143,7 +143,7 @@ impl Tile {
         t: usize,
         row: impl Fn(usize) -> *const u8,
     ) -> [[S::V; P]; N] {
-        let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
+        let (width, _) = K::shape(self.stride, 0);
         let mut sums = [[s.splat(0.0); P]; N];
         for at in (0..width).step_by(S::LANES) {
             // SAFETY: values stay below `width`, a multiple of the lanes.
@@ -172,7 +172,7 @@ struct Nearest<'a, 'b, K> {
     first: usize,
     seen: Range<usize>,
     scores: *mut f32,
-    soon: &'a mut Asking<'b>,
+    prefetcher: &'a mut Prefetcher<'b>,
     of: PhantomData<K>,
 }
 
@@ -181,9 +181,9 @@ impl<K: Keys> Body for Nearest<'_, '_, K> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Self { tile, t, keys: (keys, row_bytes), first, seen, scores, soon, .. } = self;
+        let Self { tile, t, keys: (keys, row_bytes), first, seen, scores, prefetcher, .. } = self;
         let row = |j: usize| keys.wrapping_add((first + j).clamp(seen.start, seen.end - 1) * row_bytes);
         // SAFETY: the same contract; rows that are seen can be read.
-        unsafe { tile.score_rows::<S, K, 1, 4>(s, t, (row, seen.end - first), scores, soon) }
+        unsafe { tile.score_rows::<S, K, 1, 4>(s, t, (row, seen.end - first), scores, prefetcher) }
     }
 }

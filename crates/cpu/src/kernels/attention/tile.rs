@@ -1,7 +1,7 @@
 //! A tile of queries and its online softmax: `max`, `sum` and the weighted values so far.
 
 use super::Reading;
-use super::keys::{Asking, Block, Keys, SPAN, SPAN_BLOCKS, Span};
+use super::keys::{KeyBlock, Keys, Prefetcher, SPAN, SPAN_BLOCKS, Span};
 use crate::simd::math::{exp, soft_cap};
 use crate::simd::{Body, Simd};
 use akunu_dtype::{DType, Planes};
@@ -17,13 +17,13 @@ pub(super) static LANE_NUMBERS: [f32; 16] =
 /// Queries of a tile, at most.
 pub(super) const TILE: usize = 16;
 
-/// One query's place in the softmax.
+/// How far a query is in the softmax.
 #[derive(Clone, Copy)]
 pub(super) struct Query {
     /// Positions it sees, as a range.
     from: usize,
     to: usize,
-    /// Of the places before its own, the last it sees, those that it does not: bit `i` is `i + 1` before.
+    /// Of the positions before its own, the last it sees, those that it does not: bit `i` is `i + 1` before.
     hidden: u64,
     max: f32,
     pub(super) sum: f32,
@@ -125,7 +125,7 @@ impl Tile {
         from..queries.iter().map(|q| q.to).max().unwrap_or(0)
     }
 
-    /// Takes in the places `base..base + SPAN`; `next` is what will be read after them. Both come with the bytes from the first
+    /// Takes in the positions `base..base + SPAN`; `next` is what will be read after them. Both come with the bytes from the first
     /// KV head's to those at hand.
     ///
     /// # Safety
@@ -145,27 +145,24 @@ impl Tile {
         let steps = self.count.div_ceil(together::<S>()) * steps(&here.blocks);
         // SAFETY: the caller's promise.
         unsafe {
-            (reading.score)(s, Score { tile: self, p, seen: seen.clone(), here: (here, head), steps });
+            (reading.score)(
+                s,
+                Score { tile: self, p, direct: reading.direct, seen: seen.clone(), here: (here, head), steps },
+            );
             s.call(Weigh { tile: self, cap: p.soft_cap, base, seen });
             let (here, next) = ((here, head), (next, next_head));
-            (reading.mix)(s, Mix { tile: self, p, here, steps, next, whole: false });
+            (reading.mix)(s, Mix { tile: self, p, direct: reading.direct, here, steps, next, whole: false });
         }
     }
 
-    /// The scores of the places `seen` of a span, while its values are asked for in so many steps.
+    /// The scores of the positions `seen` of a span, while its values are prefetched in so many steps.
     ///
     /// # Safety
     /// As [`Self::visit`].
     #[inline(always)]
-    unsafe fn score_blocks<S: Simd, K: Keys>(
-        &self,
-        s: S,
-        p: &AttentionParams,
-        seen: &Range<usize>,
-        (here, head): (&Span, usize),
-        steps: usize,
-    ) {
-        let soon = &mut Asking::new::<K>(here, head as isize + here.values, (steps, K::LINES));
+    unsafe fn score_blocks<S: Simd, K: Keys>(&self, s: S, score: Score<'_>) {
+        let Score { p, direct, ref seen, here: (here, head), steps, .. } = score;
+        let prefetcher = &mut Prefetcher::new::<K>(here, head as isize + here.values, (steps, K::LINES));
         for (index, block) in here.blocks().iter().enumerate() {
             let keys = block.keys.wrapping_add(head);
             // SAFETY: the caller's promise; decoded rows are `stride` f32 values in scratch.
@@ -174,11 +171,11 @@ impl Tile {
                     if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
                         self.score_nothing(s, index);
                     }
-                } else if K::DIRECT {
-                    self.score::<S, K>(s, (index, block), (keys, p.kv.row_bytes as usize), soon);
+                } else if direct {
+                    self.score::<S, K>(s, (index, block), (keys, p.kv.row_bytes as usize), prefetcher);
                 } else {
                     let rows = self.decode(p, keys, index, &block.seen());
-                    self.score::<S, K>(s, (index, block), (rows, 4 * self.stride), soon);
+                    self.score::<S, K>(s, (index, block), (rows, 4 * self.stride), prefetcher);
                 }
             }
         }
@@ -207,7 +204,7 @@ impl Tile {
     /// Scores to weights `e^(score - max)`, 0 where a query does not see; moves max and sum on.
     ///
     /// # Safety
-    /// The scores of the places seen were written.
+    /// The scores of the positions seen were written.
     #[inline(always)]
     unsafe fn weigh<S: Simd>(&mut self, s: S, cap: f32, base: usize, seen: &Range<usize>) {
         let (lowest, nothing) = (s.splat(-f32::MAX), s.splat(f32::NEG_INFINITY));
@@ -218,7 +215,7 @@ impl Tile {
         for (t, query) in self.state[..self.count].iter_mut().enumerate() {
             let scores = self.scores.wrapping_add(t * SPAN);
             let [from, to] = [query.from, query.to].map(|place| place.clamp(base, base + SPAN) - base);
-            // Hidden places are all in the block that ends what the query sees.
+            // Hidden positions are all in the block that ends what the query sees.
             let hidden = if query.to <= base + SPAN { query.hidden } else { 0 };
             let is_hidden = |i: usize| i + 1 < to && i + KV_BLOCK >= to && hidden >> (to - 2 - i) & 1 == 1;
             query.shrink = 1.0;
@@ -279,31 +276,24 @@ impl Tile {
         }
     }
 
-    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `next` is asked for in so many
+    /// `results[t] = shrink[t] * results[t] + Σ weight[t][position] * value[position]`, while `next` is prefetched in so many
     /// steps. Where `whole`, nothing came before and nothing follows: the results are finished.
     ///
     /// # Safety
     /// As [`Self::visit`], with the weights written.
     #[inline(always)]
-    unsafe fn mix<S: Simd, K: Keys>(
-        &self,
-        s: S,
-        p: &AttentionParams,
-        (here, head): (&Span, usize),
-        steps: usize,
-        (next, next_head): (&Span, usize),
-        whole: bool,
-    ) {
+    unsafe fn mix<S: Simd, K: Keys>(&self, s: S, mix: Mix<'_>) {
+        let Mix { p, direct, here: (here, head), steps, next: (next, next_head), whole, .. } = mix;
         let mut values = [std::ptr::null(); SPAN_BLOCKS];
         for (index, (to, block)) in values.iter_mut().zip(&here.blocks).enumerate() {
             let rows = block.keys.wrapping_offset(head as isize + here.values);
             // SAFETY: the caller's promise.
-            *to = if K::DIRECT { rows } else { unsafe { self.decode(p, rows, index, &block.seen()) } };
+            *to = if direct { rows } else { unsafe { self.decode(p, rows, index, &block.seen()) } };
         }
-        let row_bytes = if K::DIRECT { p.kv.row_bytes as usize } else { 4 * self.stride };
+        let row_bytes = if direct { p.kv.row_bytes as usize } else { 4 * self.stride };
         let passes = K::shape(self.d, 0).0.div_ceil(4 * S::LANES);
-        let soon = (steps * passes, K::LINES.div_ceil(passes));
-        let soon = &mut Asking::new::<K>(next, next_head as isize, soon);
+        let prefetcher = (steps * passes, K::LINES.div_ceil(passes));
+        let prefetcher = &mut Prefetcher::new::<K>(next, next_head as isize, prefetcher);
         let (blocks, values) = (here.blocks(), (&values, row_bytes));
         let together = together::<S>();
         let mut t = 0;
@@ -311,10 +301,10 @@ impl Tile {
         unsafe {
             while t < self.count {
                 match (self.count - t).min(together) {
-                    4 => self.mix_some::<S, K, 4>(s, t, blocks, values, soon, whole),
-                    3 => self.mix_some::<S, K, 3>(s, t, blocks, values, soon, whole),
-                    2 => self.mix_some::<S, K, 2>(s, t, blocks, values, soon, whole),
-                    _ => self.mix_some::<S, K, 1>(s, t, blocks, values, soon, whole),
+                    4 => self.mix_some::<S, K, 4>(s, t, blocks, values, prefetcher, whole),
+                    3 => self.mix_some::<S, K, 3>(s, t, blocks, values, prefetcher, whole),
+                    2 => self.mix_some::<S, K, 2>(s, t, blocks, values, prefetcher, whole),
+                    _ => self.mix_some::<S, K, 1>(s, t, blocks, values, prefetcher, whole),
                 }
                 t += (self.count - t).min(together);
             }
@@ -328,25 +318,25 @@ impl Tile {
         &self,
         s: S,
         t: usize,
-        blocks: &[Block],
+        blocks: &[KeyBlock],
         values: (&[*const u8; SPAN_BLOCKS], usize),
-        soon: &mut Asking,
+        prefetcher: &mut Prefetcher,
         whole: bool,
     ) {
-        let (width, _) = K::shape(if K::DIRECT { self.d } else { self.stride }, 0);
+        let (width, _) = K::shape(self.stride, 0);
         let mut at = 0;
         // SAFETY: columns stay below `width`, a multiple of the lanes.
         unsafe {
             while at + 4 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 4>(s, (t, at), blocks, values, soon, whole);
+                self.mix_columns::<S, K, N, 4>(s, (t, at), blocks, values, prefetcher, whole);
                 at += 4 * S::LANES;
             }
             while at + 2 * S::LANES <= width {
-                self.mix_columns::<S, K, N, 2>(s, (t, at), blocks, values, soon, whole);
+                self.mix_columns::<S, K, N, 2>(s, (t, at), blocks, values, prefetcher, whole);
                 at += 2 * S::LANES;
             }
             while at < width {
-                self.mix_columns::<S, K, N, 1>(s, (t, at), blocks, values, soon, whole);
+                self.mix_columns::<S, K, N, 1>(s, (t, at), blocks, values, prefetcher, whole);
                 at += S::LANES;
             }
         }
@@ -361,9 +351,9 @@ impl Tile {
         &self,
         s: S,
         (t, at): (usize, usize),
-        blocks: &[Block],
+        blocks: &[KeyBlock],
         (values, row_bytes): (&[*const u8; SPAN_BLOCKS], usize),
-        soon: &mut Asking,
+        prefetcher: &mut Prefetcher,
         whole: bool,
     ) {
         let (_, row_bytes) = K::shape(self.d, row_bytes);
@@ -386,14 +376,14 @@ impl Tile {
                 }
                 let mut position = block.from;
                 while position + 4 <= block.to {
-                    soon.step::<K>();
+                    prefetcher.step::<K>();
                     for i in 0..4 {
                         let (row, weights) = (values.add((position + i) * row_bytes), weights.add(position + i));
                         add_row::<S, K, N, C>(s, &mut sums, row, at, weights);
                     }
                     position += 4;
                 }
-                soon.step::<K>();
+                prefetcher.step::<K>();
                 for position in position..block.to {
                     let (row, weights) = (values.add(position * row_bytes), weights.add(position));
                     add_row::<S, K, N, C>(s, &mut sums, row, at, weights);
@@ -410,7 +400,7 @@ impl Tile {
     }
 
     /// A query's maximum, sum and weighted values so far.
-    pub fn found(&self, index: usize) -> (f32, f32, *const f32) {
+    pub fn partial(&self, index: usize) -> (f32, f32, *const f32) {
         let query = &self.state[index];
         (query.max, query.sum, self.results.wrapping_add(index * self.stride))
     }
@@ -435,6 +425,8 @@ impl Tile {
 pub(super) struct Score<'a> {
     pub tile: &'a Tile,
     pub p: &'a AttentionParams,
+    /// Whether vectors are loaded from the cache as they are; else a block is decoded first.
+    pub direct: bool,
     pub seen: Range<usize>,
     pub here: (&'a Span, usize),
     pub steps: usize,
@@ -444,6 +436,7 @@ pub(super) struct Score<'a> {
 pub(super) struct Mix<'a> {
     pub tile: &'a Tile,
     pub p: &'a AttentionParams,
+    pub direct: bool,
     pub here: (&'a Span, usize),
     pub steps: usize,
     pub next: (&'a Span, usize),
@@ -458,9 +451,8 @@ impl<K: Keys> Body for Of<Score<'_>, K> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Score { tile, p, seen, here, steps } = self.0;
         // SAFETY: the same contract.
-        unsafe { tile.score_blocks::<S, K>(s, p, &seen, here, steps) }
+        unsafe { self.0.tile.score_blocks::<S, K>(s, self.0) }
     }
 }
 
@@ -469,9 +461,8 @@ impl<K: Keys> Body for Of<Mix<'_>, K> {
 
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
-        let Mix { tile, p, here, steps, next, whole } = self.0;
         // SAFETY: the same contract.
-        unsafe { tile.mix::<S, K>(s, p, here, steps, next, whole) }
+        unsafe { self.0.tile.mix::<S, K>(s, self.0) }
     }
 }
 
@@ -514,7 +505,7 @@ pub(super) fn together<S: Simd>() -> usize {
 }
 
 /// How often four positions of some blocks are computed together.
-pub(super) fn steps(blocks: &[Block; SPAN_BLOCKS]) -> usize {
+pub(super) fn steps(blocks: &[KeyBlock; SPAN_BLOCKS]) -> usize {
     blocks.iter().map(|block| block.seen().len().div_ceil(4)).sum()
 }
 

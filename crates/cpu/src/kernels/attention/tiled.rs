@@ -14,8 +14,8 @@ use super::{WIDEST, sees, serves};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::LeveledRow;
 use crate::kernels::convert::write_part;
-use crate::lane::Lane;
 use crate::level::Level;
+use crate::share::Share;
 use crate::simd::bf16::round;
 use crate::simd::tiles::{Mix, SIDE, STEP, Scores, TILE_BYTES, Tiles, transpose};
 use crate::simd::{Avx512, Simd, prefetch_far, prefetch_row};
@@ -42,7 +42,7 @@ const QUERIES: usize = 512;
 const WIDTH: usize = 256;
 /// Rows a step must be able to have: below this the other kernels are as fast, and exact.
 const FEW: u32 = 16;
-/// Bytes of the next block's keys, and of its values, that are asked for beside 16 queries.
+/// Bytes of the next block's keys, and of its values, that are prefetched beside 16 queries.
 const NEXT: usize = 1024;
 /// Units each worker gets, where there are rows enough: later rows see more, and this evens it out.
 const UNITS: usize = 4;
@@ -90,16 +90,16 @@ const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES);
 static NONE: [f32; SIDE] = [0.0; SIDE];
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, share: Share) {
     let p = record.params::<AttentionParams>();
     let count = context.count(record);
     let kv_heads = p.kv_heads as usize;
     let group = (p.heads / p.kv_heads) as usize;
-    let parts = (UNITS * lane.count).div_ceil(kv_heads);
+    let parts = (UNITS * share.count).div_ceil(kv_heads);
     let rows = count.div_ceil(parts).max(SIDE.div_ceil(group)).min(QUERIES / group);
     let units = count.div_ceil(rows) * kv_heads;
     // Later rows see more: the longest units first, so that the last ones taken are short.
-    for unit in context.untaken(record, lane, units).map(|i| units - 1 - i) {
+    for unit in context.steal(record, share, units).map(|i| units - 1 - i) {
         let (mut row, kv_head) = (unit / kv_heads * rows, unit % kv_heads);
         let end = count.min(row + rows);
         while row < end {
@@ -107,7 +107,7 @@ unsafe fn run<K: Keys>(record: &Record, context: &Context<'_>, lane: Lane) {
             let sequence = context.row_vars(row).sequence;
             let same = (row..end).take_while(|&r| context.row_vars(r).sequence == sequence).count();
             // SAFETY: the caller's promise; rows of one sequence, as many as a unit can have.
-            unsafe { attend(record, context, lane.index, (row, same), kv_head, Fill::of::<K>()) }
+            unsafe { attend(record, context, share.index, (row, same), kv_head, Fill::of::<K>()) }
             row += same;
         }
     }
@@ -120,7 +120,7 @@ struct Fill {
     values: FillFn,
 }
 
-type FillFn = unsafe fn(&mut Scratch, *const u8, usize, &Range<usize>, usize);
+type FillFn = unsafe fn(&mut Scratch, Avx512, *const u8, usize, &Range<usize>, usize);
 
 impl Fill {
     fn of<K: Keys>() -> Self {
@@ -149,10 +149,10 @@ unsafe fn attend(
     let sequence = context.row_vars(row).sequence;
     let kv = context.operand(record, attention::KV);
     let own = record.args[attention::KV].is_none();
+    let Some(s) = Avx512::detect() else { return };
     // SAFETY: the scratch is this worker's; every part that is read has been written for this unit.
     // Rows, heads and values are the record's.
     unsafe {
-        let s = Avx512::assume();
         let scratch = &mut *context.scratch(worker).cast::<Scratch>();
         // Capped scores are of base e until they are capped.
         let scale = if p.soft_cap == 0.0 { p.scale * LOG2_E } else { p.scale };
@@ -193,8 +193,8 @@ unsafe fn attend(
             // Positions nobody sees may never have been written.
             let seen = span.start.max(base) - base..span.end.min(base + KV_BLOCK) - base;
             let stride = p.kv.row_bytes as usize;
-            (fill.keys)(scratch, keys, stride, &seen, d);
-            (fill.values)(scratch, values, stride, &seen, d);
+            (fill.keys)(scratch, s, keys, stride, &seen, d);
+            (fill.values)(scratch, s, values, stride, &seen, d);
             let scratch = &raw mut *scratch;
             let score = move |tile: usize, turn: usize| Scores {
                 queries: [0, 1]
@@ -221,7 +221,7 @@ unsafe fn attend(
             // The queries whose values are to be mixed, those whose scores are there, and those to be scored.
             let (mut before, mut now, mut after) = (None, None, looking.next());
             for turn in 0.. {
-                // Each time a part of the next block: asked for at once, all would have to wait.
+                // A part of the next block each time: all at once would wait for each other.
                 let part = turn * NEXT..(turn * NEXT + NEXT).min(KV_BLOCK * stride);
                 for rows in next.iter().flatten() {
                     part.clone().step_by(64).for_each(|at| prefetch_far(rows.wrapping_add(at)));
@@ -332,9 +332,7 @@ impl Scratch {
     /// # Safety
     /// Rows `seen`, `stride` bytes apart, have `d <= WIDTH` values, and the machine has the AMX level.
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    unsafe fn set_keys<K: Keys>(&mut self, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
-        // SAFETY: the machine has the level.
-        let s = unsafe { Avx512::assume() };
+    unsafe fn set_keys<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
         for position in 0..KV_BLOCK {
             let row = rows.wrapping_add(position * stride);
             for step in 0..d / STEP {
@@ -359,9 +357,7 @@ impl Scratch {
     /// # Safety
     /// As [`Self::set_keys`].
     #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-    unsafe fn set_values<K: Keys>(&mut self, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
-        // SAFETY: the machine has the level.
-        let s = unsafe { Avx512::assume() };
+    unsafe fn set_values<K: Keys>(&mut self, s: Avx512, rows: *const u8, stride: usize, seen: &Range<usize>, d: usize) {
         for tile in 0..d / SIDE {
             for half in 0..KV_BLOCK / STEP {
                 let part = |position: usize| {

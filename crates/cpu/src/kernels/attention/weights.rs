@@ -1,10 +1,10 @@
 //! The weights of one attention head, for those who want to know where it looks.
 
-use super::keys::{Decoded, Half, Keys, Single};
+use super::keys::{Half, Keys, Single};
 use super::{WIDEST, sees};
 use crate::context::{Context, SCRATCH_BYTES};
 use crate::kernels::{LeveledRow, levels};
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::Simd;
 use crate::simd::math::exp;
 use akunu_dtype::{DType, Planes};
@@ -13,11 +13,9 @@ use akunu_plan::record::Record;
 use akunu_plan::steps::KV_BLOCK;
 
 pub(in crate::kernels) const ANY: &[LeveledRow] =
-    levels!("attention_weights_any", OpKind::AttentionWeights, serves_any, body::<_, Decoded>);
-pub(in crate::kernels) const F32: &[LeveledRow] =
-    levels!("attention_weights_f32", OpKind::AttentionWeights, |r| serves(r, DType::F32), body::<_, Single>);
+    levels!("attention_weights_any", OpKind::AttentionWeights, serves_any, body::<_, Single, true>);
 pub(in crate::kernels) const F16: &[LeveledRow] =
-    levels!("attention_weights_f16", OpKind::AttentionWeights, |r| serves(r, DType::F16), body::<_, Half<0>>);
+    levels!("attention_weights_f16", OpKind::AttentionWeights, serves_f16, body::<_, Half<0>, false>);
 
 /// A decoded key, padded, fits a worker's scratch.
 fn serves_any(record: &Record) -> bool {
@@ -26,14 +24,14 @@ fn serves_any(record: &Record) -> bool {
     dtype.format().side_bytes == 0 && 4 * (a.head_dim as usize).next_multiple_of(WIDEST) <= SCRATCH_BYTES
 }
 
-fn serves(record: &Record, dtype: DType) -> bool {
+fn serves_f16(record: &Record) -> bool {
     let a = record.params::<AttentionWeightsParams>().attention;
-    serves_any(record) && a.kv.dtype == u32::from(dtype.index()) && (a.head_dim as usize).is_multiple_of(WIDEST)
+    serves_any(record) && a.kv.dtype == u32::from(DType::F16.index()) && (a.head_dim as usize).is_multiple_of(WIDEST)
 }
 
-/// `y[r][at..at + positions] = softmax(scale * q · Kᵀ)`; 0 where the row does not see.
+/// `y[r][at..at + positions] = softmax(scale * q · Kᵀ)`; 0 where the row does not see. A key is decoded first if `DECODES`.
 #[inline(always)]
-unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd, K: Keys, const DECODES: bool>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let p = record.params::<AttentionWeightsParams>();
     let a = &p.attention;
     let Some(dtype) = DType::from_index(a.kv.dtype as u8) else { return };
@@ -41,8 +39,8 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
     let head_bytes = (p.head / (a.heads / a.kv_heads)) as usize * a.kv.head_bytes as usize;
     let bytes = dtype.row_bytes(d).unwrap_or(0);
     let kv = context.operand(record, weights::KV);
-    let decoded = context.scratch(lane.index).cast::<f32>();
-    for row in lane.share(context.count(record), 1) {
+    let decoded = context.scratch(share.index).cast::<f32>();
+    for row in share.of(context.count(record), 1) {
         let vars = context.row_vars(row);
         let seen = sees(a, vars);
         let seen = seen.start.min(positions)..seen.end.min(positions);
@@ -62,7 +60,7 @@ unsafe fn body<S: Simd, K: Keys>(s: S, record: &Record, context: &Context<'_>, l
                     continue;
                 };
                 let mut key = block.add(head_bytes + position % KV_BLOCK * a.kv.row_bytes as usize).cast_const();
-                if !K::DIRECT {
+                if DECODES {
                     let values = std::slice::from_raw_parts_mut(decoded, d);
                     let data = std::slice::from_raw_parts(key, bytes);
                     (dtype.format().decode)(Planes { data, ..Planes::default() }, values);

@@ -2,17 +2,17 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::Simd;
 use akunu_plan::op::{ElementParams, OpKind, slots};
-use akunu_plan::record::{Record, X_FORM, Y_FORM};
+use akunu_plan::record::{Record, X_LAYOUT, Y_LAYOUT};
 
 pub(super) const ADD: &[LeveledRow] = levels!("add", OpKind::Add, all_f32, add);
 pub(super) const GATHER_ROWS: &[LeveledRow] = levels!("gather_rows", OpKind::GatherRows, all_f32, gather_rows);
 pub(super) const MEAN_ROWS: &[LeveledRow] = levels!("mean_rows", OpKind::MeanRows, all_f32, mean_rows);
 
 fn all_f32(record: &Record) -> bool {
-    record.flags & (X_FORM | Y_FORM) == 0
+    record.flags & (X_LAYOUT | Y_LAYOUT) == 0
 }
 
 /// Values of a row that stay together.
@@ -20,13 +20,13 @@ const GRAIN: usize = 256;
 
 /// `y = a + scale * b`
 #[inline(always)]
-unsafe fn add<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn add<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     use slots::add::{A, B, Y};
     let p = record.params::<ElementParams>();
     let dim = p.dim as usize;
     let groups = dim.div_ceil(GRAIN);
     let scale = s.splat(p.scale);
-    for unit in lane.share(context.count(record) * groups, 1) {
+    for unit in share.of(context.count(record) * groups, 1) {
         let (row, from) = (unit / groups, unit % groups * GRAIN);
         let [a, b, y] = [A, B, Y].map(|slot| context.row(record, slot, row).cast::<f32>());
         let mut at = from;
@@ -45,11 +45,11 @@ unsafe fn add<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane)
 
 /// `y[o] = x[output_row(o)]`
 #[inline(always)]
-unsafe fn gather_rows<S: Simd>(_: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn gather_rows<S: Simd>(_: S, record: &Record, context: &Context<'_>, share: Share) {
     use slots::gather::{X, Y};
     let dim = record.params::<ElementParams>().dim as usize;
     let groups = dim.div_ceil(GRAIN);
-    for unit in lane.share(context.count(record) * groups, 1) {
+    for unit in share.of(context.count(record) * groups, 1) {
         let (output, from) = (unit / groups, unit % groups * GRAIN);
         let n = GRAIN.min(dim - from);
         let x = context.row(record, X, context.output_row(output)).cast::<f32>().wrapping_add(from);
@@ -61,11 +61,11 @@ unsafe fn gather_rows<S: Simd>(_: S, record: &Record, context: &Context<'_>, lan
 
 /// `y[o] =` mean of `x` over the rows of the sequence of `output_row(o)`
 #[inline(always)]
-unsafe fn mean_rows<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn mean_rows<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     use slots::gather::{X, Y};
     let dim = record.params::<ElementParams>().dim as usize;
     let groups = dim.div_ceil(S::LANES);
-    for unit in lane.share(context.count(record) * groups, 1) {
+    for unit in share.of(context.count(record) * groups, 1) {
         let (output, from) = (unit / groups, unit % groups * S::LANES);
         let n = S::LANES.min(dim - from);
         let row = context.output_row(output);

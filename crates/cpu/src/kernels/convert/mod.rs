@@ -3,17 +3,17 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::{Blocks, Body, Simd};
 use akunu_dtype::{q8, tiles};
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
-use akunu_plan::record::{Record, X_FORM, Y_FORM, Y_IS_BF16, Y_IS_Q8};
+use akunu_plan::record::{Record, X_LAYOUT, Y_IS_BF16, Y_IS_Q8, Y_LAYOUT};
 
 pub(super) const CONVERT: &[LeveledRow] = levels!("convert", OpKind::Convert, serves, body);
 
 fn serves(record: &Record) -> bool {
     let dim = record.params::<ElementParams>().dim as usize;
-    record.flags & X_FORM == 0 && record.flags & Y_FORM != 0 && can_write(record, dim)
+    record.flags & X_LAYOUT == 0 && record.flags & Y_LAYOUT != 0 && can_write(record, dim)
 }
 
 /// Whether rows of `dim` values have the form of the record's result: int8 rows are whole blocks.
@@ -25,10 +25,10 @@ pub(super) fn can_write(record: &Record, dim: usize) -> bool {
 pub(super) const GRAIN: usize = 64;
 
 #[inline(always)]
-unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let dim = record.params::<ElementParams>().dim as usize;
     let groups = dim.div_ceil(GRAIN);
-    for unit in lane.share(context.count(record) * groups, 1) {
+    for unit in share.of(context.count(record) * groups, 1) {
         let (row, from) = (unit / groups, unit % groups * GRAIN);
         let x = context.row(record, convert::X, row).cast::<f32>().wrapping_add(from);
         // SAFETY: both rows are `dim` wide.

@@ -2,8 +2,8 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::lane::Lane;
 use crate::packed::PACKED;
+use crate::share::Share;
 use crate::simd::Simd;
 use akunu_dtype::{DType, MAX_BLOCK, Planes};
 use akunu_gemm::packed::Fields;
@@ -21,7 +21,7 @@ const CHUNK: usize = MAX_BLOCK;
 
 /// `y[r][..dim] = scale * table[index(r)][..dim]`, split by rows and chunks of a row.
 #[inline(always)]
-unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let p = record.params::<EmbedParams>();
     let Some(dtype) = DType::from_index(p.dtype as u8) else { return };
     let format = dtype.format();
@@ -30,7 +30,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
     let chunks = dim.div_ceil(CHUNK);
     let table = context.operand(record, embed::TABLE);
     let [scales, biases] = [context.address(record.planes[0]), context.address(record.planes[1])];
-    for unit in lane.share(context.count(record) * chunks, 1) {
+    for unit in share.of(context.count(record) * chunks, 1) {
         let (row, from) = (unit / chunks, unit % chunks * CHUNK);
         let n = CHUNK.min(dim - from);
         let vars = context.row_vars(row);

@@ -5,7 +5,7 @@ pub(super) mod product;
 
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::{Body, Simd, prefetch_row};
 use akunu_dtype::{DType, PlanesMut};
 use akunu_plan::op::{
@@ -78,19 +78,19 @@ unsafe fn encode(dtype: DType, values: &[f32], to: *mut u8) {
 
 /// Units are (row, head), query heads first, then key/value heads. Workers take whole KV heads where they can.
 #[inline(always)]
-unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let p = record.params::<HeadsParams>();
     let Some(dtype) = DType::from_index(p.kv.dtype as u8) else { return };
     let (q_heads, d) = (p.heads as usize, p.head_dim as usize);
     let one = p.each(p.heads);
     let (count, kv_heads) = (context.count(record), p.kv_heads as usize);
-    let whole = lane.kv_heads(kv_heads);
+    let whole = share.kv_heads(kv_heads);
     let kv_mine = whole.clone().unwrap_or(0..kv_heads);
     let group = q_heads / kv_heads;
     let q_mine = kv_mine.start * group..kv_mine.end * group;
     let per_row = q_mine.len() + kv_mine.len();
-    let units = if whole.is_some() { 0..count * per_row } else { lane.share(count * per_row, 1) };
-    let turned = context.scratch(lane.index).cast::<f32>();
+    let units = if whole.is_some() { 0..count * per_row } else { share.of(count * per_row, 1) };
+    let turned = context.scratch(share.index).cast::<f32>();
     let kv = context.operand(record, heads::KV);
     let [q_norm, k_norm] = [heads::Q_NORM, heads::K_NORM].map(|slot| norm_weight(record, context, slot));
     for row in units.start / per_row..units.end.div_ceil(per_row) {
@@ -132,11 +132,11 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
 
 /// Units are (row, head).
 #[inline(always)]
-unsafe fn in_place<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn in_place<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let p = record.params::<HeadParams>();
     let (heads, d) = (p.heads as usize, p.head_dim as usize);
     let weight = norm_weight(record, context, head::NORM);
-    for unit in lane.share(context.count(record) * heads, 1) {
+    for unit in share.of(context.count(record) * heads, 1) {
         let (row, index) = (unit / heads, unit % heads);
         // SAFETY: as in `body`.
         unsafe {

@@ -7,21 +7,21 @@ mod product;
 use crate::kernels::KernelRow;
 use crate::packed;
 use akunu_dtype::DType;
-use akunu_gemm::dots::DotsFn;
 #[cfg(target_arch = "x86_64")]
-use akunu_gemm::strip::StripFn;
-use akunu_gemm::table::{Act, DOTS};
+use akunu_gemm::bf16_panel::PanelFn;
+use akunu_gemm::gemm::GemmFn;
+use akunu_gemm::table::{Act, KERNELS};
 use akunu_plan::op::MatMulParams;
 #[cfg(target_arch = "x86_64")]
 use akunu_plan::record::X_IS_BF16;
-use akunu_plan::record::{Record, X_FORM, X_IS_Q8};
+use akunu_plan::record::{Record, X_IS_Q8, X_LAYOUT};
 
 /// The inner part of a matrix product's table row.
 #[derive(Clone, Copy)]
 pub struct Inner {
     /// The weight format, or `None` for every format that goes with `act`.
     pub dtype: Option<DType>,
-    /// The form of the activations: bits of `X_FORM`.
+    /// The layout of the activations: bits of `X_LAYOUT`.
     pub form: u32,
     /// How the weights lie in memory.
     pub weight_layout: u32,
@@ -32,17 +32,17 @@ pub struct Inner {
 #[derive(Clone, Copy)]
 pub enum InnerFn {
     /// Dot products straight from the weights.
-    Dots(DotsFn),
+    Gemm(GemmFn),
     /// Weights to bf16, for tiles.
     #[cfg(target_arch = "x86_64")]
-    Strip(StripFn),
+    Bf16Panel(PanelFn),
 }
 
 impl Inner {
     /// Whether it multiplies this record's weights with its activations.
     pub fn serves(&self, record: &Record) -> bool {
         let Some(dtype) = DType::from_index(record.params::<MatMulParams>().dtype as u8) else { return false };
-        self.form == record.flags & X_FORM
+        self.form == record.flags & X_LAYOUT
             && self.weight_layout == record.weight_layout
             && self.dtype.unwrap_or(dtype) == dtype
             && (self.form != X_IS_Q8 || dtype.is_quantized())
@@ -56,7 +56,7 @@ pub const GRAIN: usize = 32;
 /// uses what the machine has even where the dot products do not.
 pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
     let dots = product::products().flat_map(|product| {
-        DOTS.iter().filter(|dots| product::goes_around(product, dots.level)).map(move |dots| KernelRow {
+        KERNELS.iter().filter(|dots| product::goes_around(product, dots.level)).map(move |dots| KernelRow {
             name: format!("{} {} {}", product.name, product.level, dots.name),
             op: product.op,
             level: product.level.max(dots.level),
@@ -66,7 +66,7 @@ pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
                 dtype: dots.dtype,
                 form: if dots.act == Act::Q8 { X_IS_Q8 } else { 0 },
                 weight_layout: packed::layout(dots.packed),
-                run: InnerFn::Dots(dots.run),
+                run: InnerFn::Gemm(dots.run),
             }),
             run: product.run,
         })
@@ -90,7 +90,7 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
         ("matmul_heads", OpKind::MatMulHeads, heads::serves, amx::matmul_heads),
     ];
     products.into_iter().flat_map(|(name, op, serves, run)| {
-        akunu_gemm::table::STRIPS.iter().map(move |strip| KernelRow {
+        akunu_gemm::table::PANELS.iter().map(move |strip| KernelRow {
             name: format!("{name} amx {}", strip.name),
             op,
             level: Level::Amx,
@@ -100,7 +100,7 @@ fn tiles() -> impl Iterator<Item = KernelRow> {
                 dtype: strip.dtype,
                 form: X_IS_BF16,
                 weight_layout: packed::layout(strip.packed),
-                run: InnerFn::Strip(strip.run),
+                run: InnerFn::Bf16Panel(strip.run),
             }),
             run,
         })

@@ -8,13 +8,13 @@ use crate::kernels::activation::{gate, known};
 use crate::kernels::convert::{can_write, write_part};
 use crate::kernels::sampling::largest;
 use crate::kernels::{LeveledRow, levels};
-use crate::lane::Lane;
 use crate::level::Level;
+use crate::share::Share;
 use crate::simd::math::{Function, GeluErf, GeluTanh, Identity, Silu, soft_cap};
 use crate::simd::{Body, Simd};
-use akunu_gemm::dots::{Dots, DotsFn};
+use akunu_gemm::gemm::{Gemm, GemmFn};
 use akunu_plan::op::{Activation, MAXIMA_SLICE, MatMulParams, OpKind, slots};
-use akunu_plan::record::{Record, Y_FORM};
+use akunu_plan::record::{Record, Y_LAYOUT};
 use std::ops::Range;
 
 const MATMUL: &[LeveledRow] = levels!("matmul", OpKind::MatMul, serves, matmul);
@@ -35,7 +35,7 @@ pub(super) fn goes_around(product: &LeveledRow, dots: Level) -> bool {
 pub(super) fn serves(record: &Record) -> bool {
     let p = record.params::<MatMulParams>();
     // Maxima are kept of f32 results.
-    let keeps = record.flags & Y_FORM == 0 || record.args[slots::matmul::MAXIMA].is_none();
+    let keeps = record.flags & Y_LAYOUT == 0 || record.args[slots::matmul::MAXIMA].is_none();
     known(p.activation) && keeps && can_write(record, p.n as usize)
 }
 
@@ -81,7 +81,7 @@ impl Weights {
     #[inline(always)]
     unsafe fn dots(
         self,
-        (record, context, run): (&Record, &Context<'_>, DotsFn),
+        (record, context, run): (&Record, &Context<'_>, GemmFn),
         (m0, rows): (usize, usize),
         (n0, cols): (usize, usize),
         (out, out_stride): (*mut f32, usize),
@@ -89,7 +89,7 @@ impl Weights {
     ) {
         let p = record.params::<MatMulParams>();
         let (stride, side) = (p.row_bytes as usize, p.side_bytes as usize);
-        let tile = Dots {
+        let tile = Gemm {
             w: self.data.wrapping_add(n0 * stride),
             w_scales: self.scales.wrapping_add(n0 * side),
             w_biases: self.biases.wrapping_add(n0 * side),
@@ -114,9 +114,9 @@ impl Weights {
 /// The weights that a worker multiplies after those of the columns before `n`: its next columns, or those of the product that
 /// follows.
 #[inline]
-fn after(record: &Record, context: &Context<'_>, lane: Lane, n: usize) -> *const u8 {
+fn after(record: &Record, context: &Context<'_>, share: Share, n: usize) -> *const u8 {
     const { assert!(slots::matmul::W == slots::gated::W) };
-    // Kernels of one row read at places of their own, and ask for nothing beyond.
+    // GEMV kernels read in streams of their own, and prefetch nothing beyond.
     if context.count(record) == 1 {
         return std::ptr::null();
     }
@@ -124,34 +124,34 @@ fn after(record: &Record, context: &Context<'_>, lane: Lane, n: usize) -> *const
         let p = record.params::<MatMulParams>();
         context.operand(record, slots::matmul::W).wrapping_add(n * p.row_bytes as usize).cast_const()
     };
-    let share = |record: &Record| lane.share(record.params::<MatMulParams>().n as usize, record.grain as usize);
-    if n < share(record).end {
+    let columns = |record: &Record| share.of(record.params::<MatMulParams>().n as usize, record.grain as usize);
+    if n < columns(record).end {
         return first(record, n);
     }
-    let next = context.following(record);
-    first(next, share(next).start)
+    let next = context.next_product(record);
+    first(next, columns(next).start)
 }
 
 /// `y = residual + cap(scale * activation(x · Wᵀ + bias))`, to f32 or to the form products take.
 #[inline(always)]
-unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn matmul<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     use slots::matmul::{BIAS, MAXIMA, RESIDUAL, W, Y};
-    let Some(run) = context.kernel(record).dots() else { return };
+    let Some(run) = context.kernel(record).gemm() else { return };
     let p = record.params::<MatMulParams>();
     let weights = Weights::of(record, context, W, 0);
     let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
-    let converts = record.flags & Y_FORM != 0;
+    let converts = record.flags & Y_LAYOUT != 0;
     let count = context.count(record);
-    let tile = context.scratch(lane.index).cast::<f32>();
+    let tile = context.scratch(share.index).cast::<f32>();
     let plain = !converts && is_plain(record);
-    for (n0, cols) in tiles(context.columns(record, lane, (p.n as usize, p.row_bytes as usize)), count) {
+    for (n0, cols) in tiles(context.columns(record, share, (p.n as usize, p.row_bytes as usize)), count) {
         for m0 in (0..count).step_by(TILE_ROWS) {
             let rows = TILE_ROWS.min(count - m0);
             // SAFETY: rows and columns are the record's; the tile fits the scratch. Every row operand has `n` values, of
             // which this worker alone has `n0..n0 + cols`. An int8 row is cut at whole blocks, because grain and tile are
             // multiples of one and so is `n`.
             unsafe {
-                let next = after(record, context, lane, n0 + cols);
+                let next = after(record, context, share, n0 + cols);
                 let out = match plain {
                     true => (context.row(record, Y, m0).cast::<f32>().add(n0), record.strides[Y] as usize / 4),
                     false => (tile, cols),
@@ -306,24 +306,24 @@ impl Epilogue {
 
 /// `y = activation(x · Wᵀ) * (x · Uᵀ)`, to f32 or to the form products take.
 #[inline(always)]
-unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn matmul_gated<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     use slots::gated::{U, W, Y};
-    let Some(run) = context.kernel(record).dots() else { return };
+    let Some(run) = context.kernel(record).gemm() else { return };
     let p = record.params::<MatMulParams>();
     let n = p.n as usize;
     let (gates, ups) = (Weights::of(record, context, W, 0), Weights::of(record, context, U, 2));
-    let converts = record.flags & Y_FORM != 0;
+    let converts = record.flags & Y_LAYOUT != 0;
     let count = context.count(record);
-    let gate_tile = context.scratch(lane.index).cast::<f32>();
+    let gate_tile = context.scratch(share.index).cast::<f32>();
     let up_tile = gate_tile.wrapping_add(TILE_VALUES);
-    for (n0, cols) in tiles(context.columns(record, lane, (n, 2 * p.row_bytes as usize)), count) {
+    for (n0, cols) in tiles(context.columns(record, share, (n, 2 * p.row_bytes as usize)), count) {
         for m0 in (0..count).step_by(TILE_ROWS) {
             let rows = TILE_ROWS.min(count - m0);
             // SAFETY: as in `matmul`; both tiles fit the scratch.
             unsafe {
-                let beside = ups.data.wrapping_add(n0 * p.row_bytes as usize);
-                gates.dots((record, context, run), (m0, rows), (n0, cols), (gate_tile, cols), beside);
-                let next = after(record, context, lane, n0 + cols);
+                let next_up = ups.data.wrapping_add(n0 * p.row_bytes as usize);
+                gates.dots((record, context, run), (m0, rows), (n0, cols), (gate_tile, cols), next_up);
+                let next = after(record, context, share, n0 + cols);
                 ups.dots((record, context, run), (m0, rows), (n0, cols), (up_tile, cols), next);
                 for row in 0..rows {
                     let (x, u) = (gate_tile.add(row * cols), up_tile.add(row * cols));

@@ -3,20 +3,20 @@
 use super::convert::{can_write, write_part};
 use super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::{Simd, prefetch_row};
 use akunu_plan::op::{NORM_LAYER, NORM_RMS, NormParams, OpKind, slots::norm};
-use akunu_plan::record::{Record, X_FORM, Y_FORM};
+use akunu_plan::record::{Record, X_LAYOUT, Y_LAYOUT};
 
 pub(super) const NORM: &[LeveledRow] = levels!("norm", OpKind::Norm, serves, body);
 
 fn serves(record: &Record) -> bool {
     let p = record.params::<NormParams>();
     let dim = p.dim as usize;
-    record.flags & X_FORM == 0
+    record.flags & X_LAYOUT == 0
         && matches!(p.kind, NORM_RMS | NORM_LAYER)
         && can_write(record, dim)
-        && (record.flags & Y_FORM == 0 || dim * 4 <= SCRATCH_BYTES)
+        && (record.flags & Y_LAYOUT == 0 || dim * 4 <= SCRATCH_BYTES)
 }
 
 /// Values of a row that stay together when a row is split: a cache line of int8 values.
@@ -27,27 +27,27 @@ const GRAIN: usize = 64;
 /// With fewer rows than workers a row is split: each worker takes the statistics of the whole row,
 /// which costs less than meeting once more, and writes its part.
 #[inline(always)]
-unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let dim = record.params::<NormParams>().dim as usize;
     let rows = context.count(record);
     // In place nobody may write before all have read, so then a row has one worker.
     let in_place = record.args[norm::X] == record.args[norm::Y];
-    let parts = if in_place || rows == 0 { 1 } else { (lane.count / rows).max(1) };
-    for unit in lane.share(rows * parts, 1) {
+    let parts = if in_place || rows == 0 { 1 } else { (share.count / rows).max(1) };
+    for unit in share.of(rows * parts, 1) {
         let (row, part) = (unit / parts, unit % parts);
-        let share = Lane { index: part, count: parts }.share(dim, GRAIN);
+        let columns = Share { index: part, count: parts }.of(dim, GRAIN);
         if row + 1 < rows {
             prefetch_row(context.row(record, norm::X, row + 1).cast(), dim);
         }
-        // SAFETY: the caller's promise; `row` is a row and `share` lies inside it.
-        unsafe { normalize(s, record, context, lane.index, row, share) }
+        // SAFETY: the caller's promise; `row` is a row and `columns` lie inside it.
+        unsafe { normalize(s, record, context, share.index, row, columns) }
     }
 }
 
-/// Writes `share` of one row.
+/// Writes `columns` of one row.
 ///
 /// # Safety
-/// As [`super::Kernel`]; `row` is a row, `share` lies in `0..dim` and is cut at the grain.
+/// As [`super::Kernel`]; `row` is a row, `columns` lie in `0..dim` and are cut at the grain.
 #[inline(always)]
 unsafe fn normalize<S: Simd>(
     s: S,
@@ -55,7 +55,7 @@ unsafe fn normalize<S: Simd>(
     context: &Context<'_>,
     worker: usize,
     row: usize,
-    share: std::ops::Range<usize>,
+    columns: std::ops::Range<usize>,
 ) {
     let p = record.params::<NormParams>();
     let dim = p.dim as usize;
@@ -74,13 +74,13 @@ unsafe fn normalize<S: Simd>(
     let vector = |slot: usize, base: *mut u8| (!record.args[slot].is_none()).then_some(base.cast::<f32>().cast_const());
     let bias = vector(norm::BIAS, context.operand(record, norm::BIAS));
     let residual = vector(norm::RESIDUAL, context.row(record, norm::RESIDUAL, row));
-    let converts = record.flags & Y_FORM != 0;
+    let converts = record.flags & Y_LAYOUT != 0;
     // An f32 row, or scratch with the same indices before it is converted.
     let out = if converts { context.scratch(worker) } else { context.row(record, norm::Y, row) }.cast::<f32>();
     let (minus_mean, factor, scale) = (s.splat(-mean), s.splat(factor), s.splat(p.scale));
-    let mut at = share.start;
-    while at < share.end {
-        let n = S::LANES.min(share.end - at);
+    let mut at = columns.start;
+    while at < columns.end {
+        let n = S::LANES.min(columns.end - at);
         // SAFETY: `at + n <= dim`, the length of every operand's row and of the scratch.
         unsafe {
             let v = s.mul(s.add(get(s, x.add(at), n), minus_mean), factor);
@@ -98,9 +98,9 @@ unsafe fn normalize<S: Simd>(
         at += n;
     }
     if converts {
-        let part = (dim, share.start, share.len());
-        // SAFETY: the share was written above; it begins at a multiple of the grain.
-        unsafe { write_part(s, record, context, (norm::Y, row), part, out.add(share.start)) }
+        let part = (dim, columns.start, columns.len());
+        // SAFETY: the columns were written above; they begin at a multiple of the grain.
+        unsafe { write_part(s, record, context, (norm::Y, row), part, out.add(columns.start)) }
     }
 }
 

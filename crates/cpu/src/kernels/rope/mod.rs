@@ -2,7 +2,7 @@
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::Simd;
 use akunu_plan::op::{OpKind, RopeAnglesParams, slots::rope_angles};
 use akunu_plan::record::Record;
@@ -17,12 +17,12 @@ const GRAIN: usize = 8;
 /// The angle is the f32 product, as models were trained with; its cosine and sine are computed in
 /// f64, because f32 loses them at large positions.
 #[inline(always)]
-unsafe fn body<S: Simd>(_: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(_: S, record: &Record, context: &Context<'_>, share: Share) {
     let p = record.params::<RopeAnglesParams>();
     let pairs = p.pairs as usize;
     let frequencies = context.operand(record, rope_angles::FREQUENCIES).cast::<f32>();
     let groups = pairs.div_ceil(GRAIN);
-    for unit in lane.share(context.count(record) * groups, 1) {
+    for unit in share.of(context.count(record) * groups, 1) {
         let (row, from) = (unit / groups, unit % groups * GRAIN);
         let position = context.row_vars(row).position as f32;
         let y = context.row(record, rope_angles::Y, row).cast::<f32>();

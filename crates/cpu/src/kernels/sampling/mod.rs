@@ -5,7 +5,7 @@ mod suppress;
 
 use super::{LeveledRow, levels};
 use crate::context::Context;
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::Simd;
 use akunu_plan::op::{MAXIMA_SLICE, NONE_DRAWN, OpKind, TokenParams, slots};
 use akunu_plan::record::Record;
@@ -55,11 +55,11 @@ unsafe fn first_largest<S: Simd>(s: S, x: *const f32, n: usize) -> usize {
 }
 
 /// Takes the token of every output row: what was drawn, or the first of the largest logits, which is in the first slice with
-/// the largest maximum. Tiny, and alone in its step: lane 0 does it.
+/// the largest maximum. Tiny, and alone in its step: share 0 does it.
 #[inline(always)]
-unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     use slots::advance::{DRAWN, MAXIMA, TOTAL, X};
-    if lane.index != 0 {
+    if share.index != 0 {
         return;
     }
     let n = record.params::<TokenParams>().n as usize;
@@ -80,6 +80,6 @@ unsafe fn advance<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: L
         }
     };
     // SAFETY: a record with `Advance` waits for everything before it, and is the last of its step;
-    // only lane 0 of these rows is here.
+    // only share 0 of these rows is here.
     unsafe { context.advance(choice) }
 }

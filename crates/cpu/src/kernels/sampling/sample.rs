@@ -5,7 +5,7 @@
 
 use super::super::{LeveledRow, levels};
 use crate::context::{Context, SCRATCH_BYTES};
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::Simd;
 use akunu_plan::DrawVars;
 use akunu_plan::draw::{Candidate, MOST_CANDIDATES, order};
@@ -19,9 +19,9 @@ const GATHERED: usize = 4 * MOST_CANDIDATES;
 const _: () = assert!(GATHERED * size_of::<Candidate>() <= SCRATCH_BYTES);
 
 #[inline(always)]
-unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let n = record.params::<TokenParams>().n as usize;
-    for output in lane.share(context.count(record), 1) {
+    for output in share.of(context.count(record), 1) {
         let vars = context.draw_vars(output);
         let x = context.row(record, sample::X, output).cast::<f32>().cast_const();
         let y = context.row(record, sample::Y, output).cast::<f32>();
@@ -33,7 +33,7 @@ unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane
         // SAFETY: `x` has `n` values, `y` one, and the scratch room for the candidates, aligned for them.
         unsafe {
             let logits = std::slice::from_raw_parts(x, n);
-            let room = std::slice::from_raw_parts_mut(context.scratch(lane.index).cast::<Candidate>(), GATHERED);
+            let room = std::slice::from_raw_parts_mut(context.scratch(share.index).cast::<Candidate>(), GATHERED);
             let drawn = match vars.top_k as usize {
                 0 => draw_from_all(s, logits, &vars),
                 k => vars.draw_sorted(likeliest(s, logits, k.min(MOST_CANDIDATES), room)),

@@ -5,7 +5,7 @@
 use super::super::{LeveledRow, levels};
 use super::largest;
 use crate::context::Context;
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::Simd;
 use akunu_plan::op::{MAXIMA_SLICE, OpKind, TokenParams, slots::suppress};
 use akunu_plan::record::Record;
@@ -15,13 +15,13 @@ use std::slice::from_raw_parts_mut;
 pub(in super::super) const SUPPRESS: &[LeveledRow] = levels!("suppress", OpKind::Suppress, |_| true, body);
 
 #[inline(always)]
-unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, lane: Lane) {
+unsafe fn body<S: Simd>(s: S, record: &Record, context: &Context<'_>, share: Share) {
     let n = record.params::<TokenParams>().n as usize;
     let rules = context.rules();
-    for output in lane.share(context.count(record), 1) {
+    for output in share.of(context.count(record), 1) {
         let text = context.text(output);
         let row = |slot: usize| context.row(record, slot, output).cast::<f32>();
-        // SAFETY: a row has `n` logits, a maximum for every slice of them, and one total; no other lane has this row.
+        // SAFETY: a row has `n` logits, a maximum for every slice of them, and one total; no other share has this row.
         unsafe {
             if !rules.govern(&text) {
                 *row(suppress::TOTAL) = 0.0;

@@ -1,8 +1,8 @@
 //! Weights that are unpacked once for many activation rows: a byte for each, and their scales as f32.
 
 use super::{HALVES, Kind, Packed, Scales, line};
-use crate::dots::Dots;
 use crate::each_block;
+use crate::gemm::Gemm;
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
@@ -50,7 +50,7 @@ impl<P: Packed> Packed for Bytes<P> {
 /// # Safety
 /// As [`super::q8_packed`]; there is room for them.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn unpack<P: Packed>(d: &Dots, n: usize, to: *mut u8) {
+pub unsafe fn unpack<P: Packed>(d: &Gemm, n: usize, to: *mut u8) {
     // SAFETY: blocks of the rows, and of those they are unpacked to.
     unsafe {
         for first in (0..d.k / 32).step_by(P::BLOCKS) {

@@ -7,8 +7,8 @@ use super::bytes::{self, Bytes};
 use super::integers::{self, Activations};
 use super::{HALVES, Kind, LANES, Packed, Scales};
 use crate::avx2::times_bytes;
-use crate::dots::{AHEAD, Dots, PLACES, q8_row};
 use crate::each_block;
+use crate::gemm::{AHEAD, Gemm, STREAMS, q8_row};
 use crate::generic::Q8_CHAINS as CHAINS;
 use crate::packed::ROWS;
 use crate::simd::prefetch;
@@ -16,9 +16,9 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// Activation rows that are multiplied at a time, at most.
-const MOST: usize = 4;
+const MAX_ROWS: usize = 4;
 /// Blocks of activations whose factors there is room for: of rows that are very long, fewer are multiplied in one walk.
-const MOST_BLOCKS: usize = MOST * crate::packed::MAX_COLS / 32;
+const MAX_BLOCKS: usize = MAX_ROWS * crate::packed::MAX_COLS / 32;
 
 /// Blocks of a weight row that is unpacked once for many activation rows, at most.
 const UNPACKED_BLOCKS: usize = 512;
@@ -40,7 +40,7 @@ struct Factors {
     extra: [i32; 2],
 }
 
-/// The sums of 16 weight rows by chain, of an activation row at a place.
+/// The sums of 16 weight rows by chain, of an activation row in a stream.
 #[derive(Clone, Copy)]
 #[repr(C, align(32))]
 struct Sums([[f32; ROWS]; CHAINS]);
@@ -48,10 +48,10 @@ struct Sums([[f32; ROWS]; CHAINS]);
 /// The kernel of a format.
 ///
 /// # Safety
-/// As [`Dots`] promises, of packed weights: their rows, and the tile's, come by 16 and have no more than
+/// As [`Gemm`] promises, of packed weights: their rows, and the tile's, come by 16 and have no more than
 /// [`crate::packed::MAX_COLS`] values. The machine has AVX2, FMA and F16C.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn q8_packed<P: Packed>(d: &Dots) {
+pub unsafe fn q8_packed<P: Packed>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { all_rows::<P, false>(d) }
 }
@@ -61,7 +61,7 @@ pub unsafe fn q8_packed<P: Packed>(d: &Dots) {
 /// # Safety
 /// As [`q8_packed`]; the machine has AVX-VNNI.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub unsafe fn q8_packed_vnni<P: Packed>(d: &Dots) {
+pub unsafe fn q8_packed_vnni<P: Packed>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe { all_rows::<P, true>(d) }
 }
@@ -69,11 +69,11 @@ pub unsafe fn q8_packed_vnni<P: Packed>(d: &Dots) {
 /// # Safety
 /// As [`q8_packed`], and as [`q8_packed_vnni`] if `VNNI`.
 #[inline(always)]
-unsafe fn all_rows<P: Packed, const VNNI: bool>(d: &Dots) {
-    let mut room = MaybeUninit::<[Factors; MOST_BLOCKS]>::uninit();
+unsafe fn all_rows<P: Packed, const VNNI: bool>(d: &Gemm) {
+    let mut room = MaybeUninit::<[Factors; MAX_BLOCKS]>::uninit();
     let factors = room.as_mut_ptr().cast::<Factors>();
     let blocks = d.k / 32;
-    let most = MOST_BLOCKS / blocks.max(1);
+    let most = MAX_BLOCKS / blocks.max(1);
     // SAFETY: rows of the tile, whose factors fit.
     unsafe {
         for m in (0..d.rows).step_by(most) {
@@ -82,16 +82,16 @@ unsafe fn all_rows<P: Packed, const VNNI: bool>(d: &Dots) {
                 put_factors::<P, VNNI>(d, m + row, factors.add(row * blocks));
             }
             if rows == 1 {
-                let rest = walk::<P, VNNI>(d, m, 0, PLACES, factors);
+                let rest = walk::<P, VNNI>(d, m, 0, STREAMS, factors);
                 walk::<P, VNNI>(d, m, rest, 1, factors);
                 continue;
             }
             if rows >= many_rows::<P>() && blocks <= UNPACKED_BLOCKS {
-                many::<P, VNNI>(d, (m, rows), factors);
+                unpacked_gemm::<P, VNNI>(d, (m, rows), factors);
                 continue;
             }
             for n in (0..d.cols).step_by(ROWS) {
-                several::<P, VNNI>(d, (m, rows), n, factors);
+                small_m::<P, VNNI>(d, (m, rows), n, factors);
             }
         }
     }
@@ -103,7 +103,7 @@ unsafe fn all_rows<P: Packed, const VNNI: bool>(d: &Dots) {
 /// As [`q8_packed`]; the factors are the activation rows', and weight rows have at most [`UNPACKED_BLOCKS`] blocks.
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn many<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize), factors: *const Factors) {
+unsafe fn unpacked_gemm<P: Packed, const VNNI: bool>(d: &Gemm, (m, rows): (usize, usize), factors: *const Factors) {
     let mut room = MaybeUninit::<Unpacked>::uninit();
     let w = room.as_mut_ptr().cast::<u8>();
     for n in (0..d.cols).step_by(ROWS) {
@@ -111,8 +111,8 @@ unsafe fn many<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize),
         unsafe {
             bytes::unpack::<P>(d, n, w);
             let w_stride = d.k / 32 * bytes::BYTES;
-            let part = Dots { w, w_stride, cols: ROWS, out: d.out.add(n), ..*d };
-            several::<Bytes<P::Like>, VNNI>(&part, (m, rows), 0, factors);
+            let part = Gemm { w, w_stride, cols: ROWS, out: d.out.add(n), ..*d };
+            small_m::<Bytes<P::Like>, VNNI>(&part, (m, rows), 0, factors);
         }
     }
 }
@@ -131,7 +131,7 @@ const fn bias<P: Packed, const VNNI: bool>() -> u8 {
 /// As [`q8_packed`]; there is room for them.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn put_factors<P: Packed, const VNNI: bool>(d: &Dots, m: usize, to: *mut Factors) {
+unsafe fn put_factors<P: Packed, const VNNI: bool>(d: &Gemm, m: usize, to: *mut Factors) {
     const { assert!(!P::OFFSETS || P::WIDE && bias::<P, VNNI>() == 0) };
     // SAFETY: blocks of the row.
     unsafe {
@@ -148,25 +148,25 @@ unsafe fn put_factors<P: Packed, const VNNI: bool>(d: &Dots, m: usize, to: *mut 
     }
 }
 
-/// One activation row, `m`, and weight rows from `n` on, as many as `places` share evenly; returns the first that is left.
+/// One activation row, `m`, and weight rows from `n` on, as many as `streams` share evenly; returns the first that is left.
 ///
 /// # Safety
 /// As [`q8_packed`], and the factors are the row's.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn walk<P: Packed, const VNNI: bool>(
-    d: &Dots,
+    d: &Gemm,
     m: usize,
     n: usize,
-    places: usize,
+    streams: usize,
     factors: *const Factors,
 ) -> usize {
-    let apart = (d.cols - n) / (places * ROWS) * ROWS;
+    let apart = (d.cols - n) / (streams * ROWS) * ROWS;
     for n in (n..n + apart).step_by(ROWS) {
         // SAFETY: groups of the tile.
-        unsafe { products::<P, VNNI, 1>(d, m, (n, apart, places), factors, true) }
+        unsafe { products::<P, VNNI, 1>(d, m, (n, apart, streams), factors, true) }
     }
-    n + places * apart
+    n + streams * apart
 }
 
 /// Activation rows from `m` on and 16 weight rows, which stay in the cache meanwhile.
@@ -175,26 +175,26 @@ unsafe fn walk<P: Packed, const VNNI: bool>(
 /// As [`q8_packed`], and the factors are the activation rows'.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn several<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usize), n: usize, factors: *const Factors) {
+unsafe fn small_m<P: Packed, const VNNI: bool>(d: &Gemm, (m, rows): (usize, usize), n: usize, factors: *const Factors) {
     // Two quads of weights at a time leave fewer registers for sums.
-    let most = if VNNI || P::SHORT { MOST } else { MOST / 2 };
+    let most = if VNNI || P::SHORT { MAX_ROWS } else { MAX_ROWS / 2 };
     let mut done = 0;
     while done < rows {
         // SAFETY: rows of the tile.
         unsafe {
             let factors = factors.add(done * (d.k / 32));
-            let (m, asks) = (m + done, done == 0);
+            let (m, prefetches) = (m + done, done == 0);
             done += match (rows - done).min(most) {
                 1 => {
-                    products::<P, VNNI, 1>(d, m, (n, 0, 1), factors, asks);
+                    products::<P, VNNI, 1>(d, m, (n, 0, 1), factors, prefetches);
                     1
                 }
-                MOST => {
-                    products::<P, VNNI, MOST>(d, m, (n, 0, 1), factors, asks);
-                    MOST
+                MAX_ROWS => {
+                    products::<P, VNNI, MAX_ROWS>(d, m, (n, 0, 1), factors, prefetches);
+                    MAX_ROWS
                 }
                 _ => {
-                    products::<P, VNNI, 2>(d, m, (n, 0, 1), factors, asks);
+                    products::<P, VNNI, 2>(d, m, (n, 0, 1), factors, prefetches);
                     2
                 }
             }
@@ -210,17 +210,17 @@ unsafe fn several<P: Packed, const VNNI: bool>(d: &Dots, (m, rows): (usize, usiz
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
 unsafe fn products<P: Packed, const VNNI: bool, const R: usize>(
-    d: &Dots,
+    d: &Gemm,
     m: usize,
     (n, apart, groups): (usize, usize, usize),
     factors: *const Factors,
-    asks: bool,
+    prefetches: bool,
 ) {
     let blocks = d.k / 32;
     let bytes = ROWS * P::BYTES / P::BLOCKS;
-    let mut room = MaybeUninit::<[Sums; PLACES]>::uninit();
+    let mut room = MaybeUninit::<[Sums; STREAMS]>::uninit();
     let sums = room.as_mut_ptr().cast::<[Sums; R]>();
-    // SAFETY: blocks of the rows; results of the tile; `R * groups` is `PLACES` at most.
+    // SAFETY: blocks of the rows; results of the tile; `R * groups` is `STREAMS` at most.
     unsafe {
         sums.write_bytes(0, groups);
         let sums = std::slice::from_raw_parts_mut(sums, groups);
@@ -231,7 +231,7 @@ unsafe fn products<P: Packed, const VNNI: bool, const R: usize>(
                 let heads: [P::Head; HALVES] = [P::head(p, 0), P::head(p, 1)];
                 each_block!(P, |ODD, pair| {
                     let i = 2 * pair + ODD;
-                    if asks {
+                    if prefetches {
                         for line in (0..bytes).step_by(64) {
                             prefetch(p.wrapping_add(i * bytes + AHEAD + line));
                         }

@@ -1,23 +1,23 @@
 //! Packed weights (`crate::packed`): lanes are weight rows, as in a panel, straight from memory.
 //!
 //! A broadcast of four activation bytes multiplies 16 rows, eight `vpdpbusd` make a block's integer sum, and nothing is
-//! ever added across lanes. [`one`] has the sums of one activation row in registers; in [`several`] they wait in memory. Where
-//! there are tiles of bytes, they make the integer sums of 16 rows ([`pieces`]) or more ([`many`]). [`plain`] is for machines
+//! ever added across lanes. [`gemv`] has the sums of one activation row in registers; in [`small_m`] they wait in memory. Where
+//! there are tiles of bytes, they make the integer sums of 16 rows ([`small_m`]) or more ([`gemm`]). [`no_vnni`] is for machines
 //! without VNNI.
 
-mod many;
-mod one;
-mod pieces;
-mod plain;
-mod several;
+mod amx;
+mod amx_small_m;
+mod gemv;
+mod no_vnni;
+mod small_m;
 mod sums;
 
-pub use plain::q8_packed_plain;
+pub use no_vnni::q8_packed_no_vnni;
 
 use super::blocks::{IQ4_LEVELS, Iq4Nl, Q4_0, Q4_1, Q8_0};
 use super::superblocks::{Q4K, Q5K, Q6K, join, masked_or, negated, product};
 use super::{BLOCKS, broadcast, panel};
-use crate::dots::{Dots, q8_row};
+use crate::gemm::{Gemm, q8_row};
 use crate::packed::ROWS;
 use crate::simd::prefetch;
 use crate::simd::tiles::SIDE;
@@ -25,7 +25,7 @@ use std::arch::x86_64::*;
 
 /// 32 values of 16 weight rows.
 #[derive(Clone, Copy)]
-pub struct Block {
+pub struct WeightBlock {
     /// Four values of each row, made unsigned by adding the format's bias.
     pub q: [__m512i; 8],
     pub scales: Scales,
@@ -76,13 +76,13 @@ pub trait Packed {
     /// As [`Packed::scales`].
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-    unsafe fn block<const ODD: usize>(p: *const u8, head: &Self::Head, pair: usize) -> Block {
+    unsafe fn block<const ODD: usize>(p: *const u8, head: &Self::Head, pair: usize) -> WeightBlock {
         // SAFETY: the same contract.
         unsafe {
             macro_rules! quads {
                 ($($i:literal)*) => { [$(Self::quad::<ODD, $i>(p, pair)),*] };
             }
-            Block { q: quads!(0 1 2 3 4 5 6 7), scales: Self::scales(p, head, 2 * pair + ODD) }
+            WeightBlock { q: quads!(0 1 2 3 4 5 6 7), scales: Self::scales(p, head, 2 * pair + ODD) }
         }
     }
 }
@@ -97,16 +97,16 @@ type Extra = [i32; 2];
 /// The kernel of a format.
 ///
 /// # Safety
-/// As [`Dots`] promises, of packed weights: their rows, and the tile's, come by 16 and have no more than
+/// As [`Gemm`] promises, of packed weights: their rows, and the tile's, come by 16 and have no more than
 /// [`crate::packed::MAX_COLS`] values. The machine has AVX-512 F, BW, VL, DQ and VNNI.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn q8_packed<P: Packed>(d: &Dots) {
+pub unsafe fn q8_packed<P: Packed>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe {
         match d.rows {
             0 => {}
-            1 => one::one::<P>(d),
-            _ => several::several::<P>(d),
+            1 => gemv::gemv::<P>(d),
+            _ => small_m::small_m::<P>(d),
         }
     }
 }
@@ -116,21 +116,21 @@ pub unsafe fn q8_packed<P: Packed>(d: &Dots) {
 /// # Safety
 /// As [`q8_packed`]; the machine has AMX.
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-pub unsafe fn q8_packed_tiles<P: Packed>(d: &Dots) {
+pub unsafe fn q8_packed_tiles<P: Packed>(d: &Gemm) {
     // SAFETY: the same contract.
     unsafe {
         if d.rows < SIDE {
             q8_packed::<P>(d);
-        } else if P::WIDE && (d.rows >= 2 * SIDE || !pieces::divides(d.k)) {
-            many::many::<P>(d);
+        } else if P::WIDE && (d.rows >= 2 * SIDE || !amx_small_m::divides(d.k)) {
+            amx::gemm::<P>(d);
         } else {
-            pieces::pieces::<P>(d);
+            amx_small_m::small_m::<P>(d);
         }
     }
 }
 
 /// Extras of a row, in whole pairs of steps.
-fn extras_len(d: &Dots) -> usize {
+fn extras_len(d: &Gemm) -> usize {
     (d.k / 32).next_multiple_of(2 * BLOCKS)
 }
 
@@ -140,7 +140,7 @@ fn extras_len(d: &Dots) -> usize {
 /// As [`q8_packed`]; there is room for [`extras_len`].
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn extras<P: Packed>(d: &Dots, m: usize, to: *mut Extra) {
+unsafe fn extras<P: Packed>(d: &Gemm, m: usize, to: *mut Extra) {
     // Every block has extras, of one kind.
     const { assert!(if P::OFFSETS { P::WIDE && P::BIAS == 0 } else { P::BIAS != 0 }) };
     // SAFETY: blocks of the row.
@@ -165,26 +165,26 @@ const EXTRAS: usize = SIDE * LONGEST / 4;
 /// As [`q8_packed`]. `some` gets rows of the tile, whose extras are no more than [`EXTRAS`].
 #[inline]
 #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-unsafe fn in_parts<P: Packed>(d: &Dots, most: usize, mut some: impl FnMut(&Dots)) {
+unsafe fn in_chunks<P: Packed>(d: &Gemm, most: usize, mut some: impl FnMut(&Gemm)) {
     let most = most.min(EXTRAS / extras_len(d).max(1));
     if most < SIDE {
         // SAFETY: the same contract.
-        return unsafe { several::several::<P>(d) };
+        return unsafe { small_m::small_m::<P>(d) };
     }
     for m in (0..d.rows).step_by(most) {
         let rows = most.min(d.rows - m);
         let (x, out) = (d.x.wrapping_add(m * d.x_stride), d.out.wrapping_add(m * d.out_stride));
-        let part = Dots { x, rows, out, ..*d };
+        let part = Gemm { x, rows, out, ..*d };
         match rows < SIDE {
             // SAFETY: the same contract.
-            true => unsafe { several::several::<P>(&part) },
+            true => unsafe { small_m::small_m::<P>(&part) },
             false => some(&part),
         }
     }
 }
 
 /// The row that a tile begins with: one of fewer than 16 new rows begins with some of the tile before it.
-fn first_row(d: &Dots, tile: usize) -> usize {
+fn first_row(d: &Gemm, tile: usize) -> usize {
     (tile * SIDE).min(d.rows - SIDE)
 }
 
@@ -205,20 +205,20 @@ use match_block;
 
 /// A block of an activation row.
 #[derive(Clone, Copy)]
-struct Side {
+struct ActBlock {
     q: *const u8,
     scale: *const f32,
     extra: *const Extra,
 }
 
-impl Side {
+impl ActBlock {
     /// The first of all activation rows, whose extras are written to `extra` where offsets need them.
     ///
     /// # Safety
     /// As [`q8_packed`]; the extras fit.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl,avx512dq,avx512vnni")]
-    unsafe fn first<P: Packed>(d: &Dots, extra: *mut Extra) -> Self {
+    unsafe fn first<P: Packed>(d: &Gemm, extra: *mut Extra) -> Self {
         // SAFETY: rows of the tile.
         unsafe {
             for m in 0..if P::OFFSETS { d.rows } else { 0 } {
@@ -234,7 +234,7 @@ impl Side {
     /// # Safety
     /// It exists.
     #[inline(always)]
-    unsafe fn further(self, d: &Dots, rows: usize, blocks: usize) -> Self {
+    unsafe fn further(self, d: &Gemm, rows: usize, blocks: usize) -> Self {
         // SAFETY: the caller's promise.
         unsafe {
             Self {
@@ -246,9 +246,9 @@ impl Side {
     }
 }
 
-/// Asks for the lines of the next bytes, some ahead.
+/// Prefetches the lines of the next bytes, some ahead.
 #[inline(always)]
-fn ask(at: *const u8, bytes: usize, ahead: usize) {
+fn prefetch_bytes(at: *const u8, bytes: usize, ahead: usize) {
     for line in (0..bytes).step_by(64) {
         prefetch(at.wrapping_add(ahead).wrapping_add(line));
     }
@@ -267,7 +267,7 @@ impl Pair {
     /// # Safety
     /// Row `n` is of the tile.
     #[inline(always)]
-    unsafe fn new(d: &Dots, n: usize) -> Self {
+    unsafe fn new(d: &Gemm, n: usize) -> Self {
         let group = ROWS * d.w_stride;
         let second = if n + ROWS < d.cols { group } else { 0 };
         // SAFETY: rows of the tile.
@@ -285,12 +285,12 @@ impl Pair {
         unsafe { [P::head(self.p[0]), P::head(self.p[1])] }
     }
 
-    /// Asks for block `b` of the next pair. Asked for all at once, the lines of a superblock would have to wait for each other.
+    /// Prefetches block `b` of the next pair: all lines of a superblock at once would wait for each other.
     #[inline(always)]
-    fn ask<P: Packed>(&self, b: usize) {
+    fn prefetch<P: Packed>(&self, b: usize) {
         let part = ROWS * P::BYTES / P::BLOCKS;
         for p in self.p {
-            ask(p.wrapping_add(b * part), part, self.ahead);
+            prefetch_bytes(p.wrapping_add(b * part), part, self.ahead);
         }
     }
 

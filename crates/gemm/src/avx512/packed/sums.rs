@@ -1,7 +1,7 @@
 //! Sums that wait in memory.
 
 use super::super::{CHAINS, joined};
-use crate::dots::Dots;
+use crate::gemm::Gemm;
 use crate::packed::ROWS;
 use std::arch::x86_64::*;
 
@@ -37,7 +37,7 @@ impl<const M: usize> Sums<M> {
     /// As [`super::q8_packed`]: the rows exist, and all chains were written.
     #[inline]
     #[target_feature(enable = "avx512bw,avx512vl,avx512dq")]
-    pub unsafe fn finish(s: *mut Self, row: usize, d: &Dots, m: usize, n: usize) {
+    pub unsafe fn finish(s: *mut Self, row: usize, d: &Gemm, m: usize, n: usize) {
         // SAFETY: the same contract.
         unsafe {
             for half in 0..if n + ROWS < d.cols { 2 } else { 1 } {

@@ -6,19 +6,19 @@ use crate::kernels::activation::gate;
 use crate::kernels::convert::write_part;
 use crate::kernels::kv_cache::product::Heads;
 use crate::kernels::matmul::product::{Weights, finish};
-use crate::lane::Lane;
+use crate::share::Share;
 use crate::simd::tiles::{Block, Products, SIDE, STEP, TILE_BYTES, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_far, prefetch_row};
 use akunu_dtype::tiles::{HEADS, PAIR, offset};
-use akunu_gemm::dots::Dots;
-use akunu_gemm::strip::{SPAN, STRIP, Strip};
+use akunu_gemm::bf16_panel::{Bf16Panel, PANEL_ROWS, SPAN};
+use akunu_gemm::gemm::Gemm;
 use akunu_plan::op::{MatMulHeadsParams, MatMulParams, slots};
-use akunu_plan::record::{Record, Y_FORM, Y_IS_BF16};
+use akunu_plan::record::{Record, Y_IS_BF16, Y_LAYOUT};
 
 /// Columns in flight, of all weight operands together: whole heads.
 const GROUP: usize = HEADS;
 /// Of long weight rows more columns are in flight, where there are enough, and less of each: activation rows come from further
-/// than the second-level cache then, and come half as often.
+/// than L2 then, and come half as often.
 const WIDE: usize = 2 * GROUP;
 const WIDE_SPAN: usize = 512;
 /// Weight rows with more values are long.
@@ -29,7 +29,7 @@ const ROWS: usize = 512;
 const SUMS: usize = WIDE + SIDE;
 /// Rows from one that is finished to one that is asked of memory.
 const AHEAD: usize = 4;
-/// Steps of 32 activation rows that stay in the first-level cache while every column of the group passes by, where there are
+/// Steps of 32 activation rows that stay in L1 while every column of the group passes by, where there are
 /// more of them than it holds.
 const NEAR_STEPS: usize = WIDE_SPAN / STEP;
 /// Shares each worker takes of a record, where it has columns enough.
@@ -38,8 +38,8 @@ const SHARES: usize = 4;
 /// A worker's scratch memory.
 #[repr(C, align(64))]
 struct Scratch {
-    /// `[weight operand][column / 32]` strips.
-    strips: [u8; GROUP * SPAN * 2],
+    /// `[weight operand][column / 32]` panels.
+    panels: [u8; GROUP * SPAN * 2],
     /// `[row][weight operand][column]`
     sums: [[f32; SUMS]; ROWS],
 }
@@ -50,19 +50,19 @@ const _: () = assert!(size_of::<Scratch>() <= SCRATCH_BYTES);
 /// # Safety
 /// As [`crate::kernels::Kernel`] says, at the AMX level.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
+pub unsafe fn matmul(record: &Record, context: &Context<'_>, share: Share) {
     use slots::matmul::{BIAS, RESIDUAL, W, Y};
     // Copies: tiles come and go through memory, and nothing that is read from there stays known.
     let p = *record.params::<MatMulParams>();
     let bias = (!record.args[BIAS].is_none()).then(|| context.operand(record, BIAS).cast::<f32>().cast_const());
     let residual = (!record.args[RESIDUAL].is_none()).then(|| Rows::of(record, context, RESIDUAL));
     let y = Rows::of(record, context, Y);
-    let converts = record.flags & Y_FORM != 0;
-    // SAFETY: the machine has the level; row operands have `n` values, of which this worker has those it finishes. Rows in
+    let converts = record.flags & Y_LAYOUT != 0;
+    let Some(s) = Avx512::detect() else { return };
+    // SAFETY: row operands have `n` values, of which this worker has those it finishes. Rows in
     // another form than f32 are cut at whole blocks, because shares are multiples of one.
     unsafe {
-        let s = Avx512::assume();
-        run(record, context, lane, STRIP, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
+        run(record, context, share, PANEL_ROWS, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
             let bias = bias.map(|bias| bias.add(n));
             if let Some(residual) = residual {
                 // The tiles would wait for it.
@@ -82,17 +82,17 @@ pub unsafe fn matmul(record: &Record, context: &Context<'_>, lane: Lane) {
 /// # Safety
 /// As [`crate::kernels::Kernel`] says, at the AMX level.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
+pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, share: Share) {
     use slots::gated::{U, W, Y};
     let p = *record.params::<MatMulParams>();
     let y = Rows::of(record, context, Y);
-    let converts = record.flags & Y_FORM != 0;
+    let converts = record.flags & Y_LAYOUT != 0;
     let rounds = if record.flags & Y_IS_BF16 != 0 { Gate::of(p.activation) } else { None };
     let weights = [Weights::of(record, context, W, 0), Weights::of(record, context, U, 2)];
+    let Some(s) = Avx512::detect() else { return };
     // SAFETY: as in `matmul`.
     unsafe {
-        let s = Avx512::assume();
-        run(record, context, lane, STRIP, weights, |m, n, cols, [x, u]| {
+        run(record, context, share, PANEL_ROWS, weights, |m, n, cols, [x, u]| {
             if let Some(gate) = rounds
                 && cols.is_multiple_of(STEP)
             {
@@ -112,17 +112,17 @@ pub unsafe fn matmul_gated(record: &Record, context: &Context<'_>, lane: Lane) {
 /// # Safety
 /// As [`crate::kernels::Kernel`] says, at the AMX level.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512bf16")]
-pub unsafe fn matmul_heads(record: &Record, context: &Context<'_>, lane: Lane) {
+pub unsafe fn matmul_heads(record: &Record, context: &Context<'_>, share: Share) {
     use slots::matmul_heads::{BIAS, W};
     let p = record.params::<MatMulHeadsParams>();
     let Some(heads) = Heads::of(record, context) else { return };
     let bias = context.operand(record, BIAS).cast::<f32>().cast_const();
     let biased = !record.args[BIAS].is_none();
-    let grain = STRIP.max(p.head.head_dim as usize);
+    let grain = PANEL_ROWS.max(p.head.head_dim as usize);
+    let Some(s) = Avx512::detect() else { return };
     // SAFETY: as in `matmul`; columns are taken in whole heads.
     unsafe {
-        let s = Avx512::assume();
-        run(record, context, lane, grain, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
+        run(record, context, share, grain, [Weights::of(record, context, W, 0)], |m, n, cols, [dots]| {
             if biased {
                 finish(s, &p.product, dots, Some(bias.add(n)), None, dots, cols);
             }
@@ -160,20 +160,20 @@ impl Rows {
 unsafe fn run<const N: usize>(
     record: &Record,
     context: &Context<'_>,
-    lane: Lane,
+    share: Share,
     grain: usize,
     weights: [Weights; N],
     finish: impl Fn(usize, usize, usize, [*mut f32; N]),
 ) {
-    let Some(unpack) = context.kernel(record).strip() else { return };
+    let Some(unpack) = context.kernel(record).panel() else { return };
     let p = *record.params::<MatMulParams>();
     let (count, columns, k) = (context.count(record), p.n as usize, p.k as usize);
-    let share = columns.div_ceil(SHARES * lane.count).next_multiple_of(grain);
-    let (group, span) = if k > LONG && N * share >= WIDE { (WIDE / N, WIDE_SPAN) } else { (GROUP / N, SPAN) };
-    let share = share.min(group);
+    let chunk = columns.div_ceil(SHARES * share.count).next_multiple_of(grain);
+    let (group, span) = if k > LONG && N * chunk >= WIDE { (WIDE / N, WIDE_SPAN) } else { (GROUP / N, SPAN) };
+    let chunk = chunk.min(group);
     let depth = k.div_ceil(STEP);
     let acts = context.operand(record, slots::matmul::X).cast_const();
-    let scratch = context.scratch(lane.index).cast::<Scratch>();
+    let scratch = context.scratch(share.index).cast::<Scratch>();
     // Where a weight row is in flight as a whole, it is unpacked once for all activation rows, and only the sums of the 32
     // rows at hand and of the 32 before are kept.
     let whole = k <= span;
@@ -184,24 +184,24 @@ unsafe fn run<const N: usize>(
         let tiles = Tiles::configure();
         let mut products = Products::new(&tiles, SUMS * 4);
         let width = k.min(span).next_multiple_of(STEP);
-        let strip =
-            |operand: usize, n: usize| (&raw mut (*scratch).strips).cast::<u8>().add((operand * group + n) * width * 2);
+        let panel =
+            |operand: usize, n: usize| (&raw mut (*scratch).panels).cast::<u8>().add((operand * group + n) * width * 2);
         let sums =
             |m: usize| (&raw mut (*scratch).sums).cast::<f32>().add(if whole { m % (2 * PAIR) } else { m } * SUMS);
-        for n0 in context.untaken(record, lane, columns.div_ceil(share)).map(|i| i * share) {
-            let cols = share.min(columns - n0);
+        for n0 in context.steal(record, share, columns.div_ceil(chunk)).map(|i| i * chunk) {
+            let cols = chunk.min(columns - n0);
             for m0 in (0..count).step_by(most) {
                 let rows = most.min(count - m0);
                 for from in (0..k).step_by(span) {
                     let span = span.min(k - from);
                     for (operand, weights) in weights.iter().enumerate() {
-                        for n in (0..cols).step_by(STRIP) {
-                            let of = part(weights, &p, n0 + n, STRIP.min(cols - n));
-                            unpack(&Strip { of: &of, k: from, len: span, out: strip(operand, n) });
+                        for n in (0..cols).step_by(PANEL_ROWS) {
+                            let of = part(weights, &p, n0 + n, PANEL_ROWS.min(cols - n));
+                            unpack(&Bf16Panel { of: &of, k: from, len: span, out: panel(operand, n) });
                         }
                     }
                     let steps = span.div_ceil(STEP);
-                    let blocks = N * cols.div_ceil(STRIP);
+                    let blocks = N * cols.div_ceil(PANEL_ROWS);
                     let near = !whole || steps > 2 * NEAR_STEPS && blocks > 2;
                     let part_steps = if near { NEAR_STEPS } else { steps };
                     // Of both tiles of a step, while all blocks take it.
@@ -232,9 +232,9 @@ unsafe fn run<const N: usize>(
                         };
                         for part in (0..steps).step_by(part_steps) {
                             for operand in 0..N {
-                                for n in (0..cols).step_by(STRIP) {
+                                for n in (0..cols).step_by(PANEL_ROWS) {
                                     let left = left(m, from + part * STEP);
-                                    let right = strip(operand, n).cast_const().add(part * TILE_BYTES);
+                                    let right = panel(operand, n).cast_const().add(part * TILE_BYTES);
                                     let block = Block {
                                         left: [left, left.add(depth * TILE_BYTES)],
                                         right: [right, right.add(steps * TILE_BYTES)],
@@ -263,9 +263,9 @@ unsafe fn run<const N: usize>(
 }
 
 /// Weight rows `n..n + cols`, for unpacking.
-fn part(weights: &Weights, p: &MatMulParams, n: usize, cols: usize) -> Dots {
+fn part(weights: &Weights, p: &MatMulParams, n: usize, cols: usize) -> Gemm {
     let (stride, side) = (p.row_bytes as usize, p.side_bytes as usize);
-    Dots {
+    Gemm {
         w: weights.data.wrapping_add(n * stride),
         w_scales: weights.scales.wrapping_add(n * side),
         w_biases: weights.biases.wrapping_add(n * side),

@@ -1,0 +1,5 @@
+//! Memory of the backend: what it is filled with, and how much there is.
+
+mod host;
+mod packed;
+mod pages;

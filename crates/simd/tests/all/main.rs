@@ -1,0 +1,4 @@
+//! Levels, and vectors at each of them.
+
+mod level;
+mod vectors;
