@@ -38,9 +38,9 @@ fn a_decoder_that_panics_does_so_quietly() {
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
     again.args(["--exact", "bad::a_decoder_that_panics_does_so_quietly", "--nocapture"]).env(CHILD, "1");
     let out = again.output().unwrap();
-    let (said, heard) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    let (said, told) = (String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success() && said.contains("1 passed"), "{said}");
-    assert!(!heard.contains("panicked"), "{heard}");
+    assert!(!told.contains("panicked"), "{told}");
 }
 
 #[test]
