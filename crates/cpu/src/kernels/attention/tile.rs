@@ -171,12 +171,14 @@ impl Tile {
                     if seen.start < (index + 1) * KV_BLOCK && index * KV_BLOCK < seen.end {
                         self.score_nothing(s, index);
                     }
-                } else if direct {
-                    self.score::<S, K>(s, (index, block), (keys, p.kv.row_bytes as usize), prefetcher);
-                } else {
-                    let rows = self.decode(p, keys, index, &block.seen());
-                    self.score::<S, K>(s, (index, block), (rows, 4 * self.stride), prefetcher);
+                    continue;
                 }
+                // One call for both: it is compiled into this function.
+                let rows = match direct {
+                    true => (keys, p.kv.row_bytes as usize),
+                    false => (self.decode(p, keys, index, &block.seen()), 4 * self.stride),
+                };
+                self.score::<S, K>(s, (index, block), rows, prefetcher);
             }
         }
     }
