@@ -11,7 +11,7 @@ use crate::{Error, embedded};
 use akunu_arch::Model;
 use akunu_formats::ModelFile;
 use akunu_plan::backend::{Backend, BoundProgram, KvCopy, KvPool, LoadPlan, Loaded, Preferences, Want};
-use akunu_plan::{Bound, DrawVars, KV_BLOCK, Output, Program, RowVars, StepLayout, StepVars, build};
+use akunu_plan::{Bound, DrawVars, KV_BLOCK, NO_TOKEN, Output, Program, RowVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -342,6 +342,9 @@ impl Engine {
         self.chosen.extend_from_slice(vars.into_emitted());
         for part in parts {
             part.sequence.set_len(part.sequence.len() + part.tokens.len() + taken - 1);
+        }
+        if self.chosen.contains(&NO_TOKEN) {
+            return Err(Error::NotFinite);
         }
         Ok(())
     }

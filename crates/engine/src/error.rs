@@ -58,6 +58,8 @@ pub enum Error {
         "{values} values are not audio frames that an empty sequence takes: up to {frames} frames of {bands} bands"
     )]
     Frames { values: usize, frames: usize, bands: usize },
+    #[error("the model's results are not finite numbers: its weights are damaged, or do not fit this number format")]
+    NotFinite,
     #[error("the prompt is empty")]
     EmptyPrompt,
     #[error("{path}: the model has no tokenizer; give token ids instead of text")]
