@@ -2,7 +2,7 @@
 
 use super::avx2::group_sums;
 use super::level::Level;
-use super::{ALMOST_HALF, Blocks, Body, GroupSums, Simd, quantize_each};
+use super::{ALMOST_HALF, Body, GroupSums, Q8Blocks, Simd, quantize_each};
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -46,7 +46,7 @@ impl Avx512 {
     /// # Safety
     /// As [`Simd::quantize`].
     #[inline(always)]
-    unsafe fn quantize8(self, x: *const f32, to: Blocks) {
+    unsafe fn quantize8(self, x: *const f32, to: Q8Blocks) {
         // SAFETY: AVX-512 is there, see `has`; the caller promises eight blocks.
         unsafe {
             // Halves, quarters and lanes of registers are put together, until one has all peaks: that of block `i` in lane
@@ -343,7 +343,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn quantize(self, x: *const f32, to: Blocks, n: usize) {
+    unsafe fn quantize(self, x: *const f32, to: Q8Blocks, n: usize) {
         let eights = n / 8 * 8;
         // SAFETY: the caller's promise.
         unsafe {

@@ -37,13 +37,13 @@ pub struct GroupSums {
 /// Where blocks of 32 values are quantized to, as `akunu_dtype::q8` has them: the integers, a scale for each block, and two
 /// sums.
 #[derive(Clone, Copy)]
-pub struct Blocks {
+pub struct Q8Blocks {
     pub q: *mut i8,
     pub scales: *mut f32,
     pub sums: *mut f32,
 }
 
-impl Blocks {
+impl Q8Blocks {
     /// Those from the `n`th on.
     #[inline(always)]
     pub fn skip(self, n: usize) -> Self {
@@ -224,7 +224,7 @@ pub trait Simd: Copy {
     /// # Safety
     /// `32 * n` values are readable at `x`, and there is room for so many blocks.
     #[inline(always)]
-    unsafe fn quantize(self, x: *const f32, to: Blocks, n: usize) {
+    unsafe fn quantize(self, x: *const f32, to: Q8Blocks, n: usize) {
         // SAFETY: the same contract.
         unsafe { quantize_each(self, x, to, n) }
     }
@@ -244,7 +244,7 @@ pub trait Simd: Copy {
 /// # Safety
 /// As [`Simd::quantize`].
 #[inline(always)]
-unsafe fn quantize_each<S: Simd>(s: S, x: *const f32, to: Blocks, n: usize) {
+unsafe fn quantize_each<S: Simd>(s: S, x: *const f32, to: Q8Blocks, n: usize) {
     for block in 0..n {
         // SAFETY: the caller's promise.
         unsafe {

@@ -61,7 +61,7 @@ impl Tiles {
 }
 
 /// 32 rows times 32 columns, over some steps.
-pub struct Block {
+pub struct TileBlock {
     /// Two runs of tiles of bf16, one for each step.
     pub left: [*const u8; 2],
     pub right: [*const u8; 2],
@@ -161,7 +161,7 @@ impl<'a> Products<'a> {
     /// # Safety
     /// Tiles and rows are there, and `between` uses none of those of this block.
     #[inline(always)]
-    pub unsafe fn add<const NEAR: bool>(&mut self, block: &Block, between: &mut impl FnMut()) {
+    pub unsafe fn add<const NEAR: bool>(&mut self, block: &TileBlock, between: &mut impl FnMut()) {
         // SAFETY: the caller's promise.
         unsafe {
             let done = if NEAR { begin!("tileloadd", self, block) } else { begin!("tileloaddt1", self, block) };

@@ -265,7 +265,7 @@ fn blocks_are_quantized_alike_however_many_there_are() {
                 }
             }
             let (mut q, mut scales, mut sums) = (vec![99i8; 32 * n], vec![9.0f32; n], vec![9.0f32; 2 * n]);
-            let to = Blocks { q: q.as_mut_ptr(), scales: scales.as_mut_ptr(), sums: sums.as_mut_ptr() };
+            let to = Q8Blocks { q: q.as_mut_ptr(), scales: scales.as_mut_ptr(), sums: sums.as_mut_ptr() };
             // SAFETY: `n` blocks of each.
             unsafe { s.quantize(x.as_ptr(), to, n) }
             for block in 0..n {

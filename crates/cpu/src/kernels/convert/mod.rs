@@ -4,7 +4,7 @@
 use super::{LeveledRow, levels};
 use crate::context::Context;
 use crate::share::Share;
-use crate::simd::{Blocks, Body, Simd};
+use crate::simd::{Body, Q8Blocks, Simd};
 use akunu_dtype::{q8, tiles};
 use akunu_plan::op::{ElementParams, OpKind, slots::convert};
 use akunu_plan::record::{Record, X_LAYOUT, Y_IS_BF16, Y_IS_Q8, Y_LAYOUT};
@@ -112,7 +112,7 @@ impl Body for Quantize {
     #[inline(always)]
     unsafe fn run<S: Simd>(self, s: S) {
         let Self { x, y, dim, from, n } = self;
-        let to = Blocks {
+        let to = Q8Blocks {
             q: y.wrapping_add(from).cast(),
             scales: y.wrapping_add(q8::scales_offset(dim)).cast::<f32>().wrapping_add(from / q8::BLOCK),
             sums: y.wrapping_add(q8::sums_offset(dim)).cast::<f32>().wrapping_add(from / q8::GROUP),

@@ -301,7 +301,7 @@ unsafe fn integers<P: Packed, const R: usize, const ODD: usize, const PART: usiz
     }
 }
 
-// In assembly, as in `several` and for the same reasons.
+// In assembly, as in `small_m` and for the same reasons.
 
 /// Adds products of quad `I` to sums of 16 bits.
 ///

@@ -7,7 +7,7 @@ use crate::kernels::convert::write_part;
 use crate::kernels::kv_cache::product::Heads;
 use crate::kernels::matmul::product::{Weights, finish};
 use crate::share::Share;
-use crate::simd::tiles::{Block, Products, SIDE, STEP, TILE_BYTES, Tiles};
+use crate::simd::tiles::{Products, SIDE, STEP, TILE_BYTES, TileBlock, Tiles};
 use crate::simd::{Avx512, Simd, prefetch_far, prefetch_row};
 use akunu_dtype::tiles::{HEADS, PAIR, offset};
 use akunu_gemm::bf16_panel::{Bf16Panel, PANEL_ROWS, SPAN};
@@ -235,7 +235,7 @@ unsafe fn run<const N: usize>(
                                 for n in (0..cols).step_by(PANEL_ROWS) {
                                     let left = left(m, from + part * STEP);
                                     let right = panel(operand, n).cast_const().add(part * TILE_BYTES);
-                                    let block = Block {
+                                    let block = TileBlock {
                                         left: [left, left.add(depth * TILE_BYTES)],
                                         right: [right, right.add(steps * TILE_BYTES)],
                                         sums: sums(m).add(operand * group + n),
