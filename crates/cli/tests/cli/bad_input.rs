@@ -102,7 +102,7 @@ fn numbers_without_end_are_refused() {
         "bench --depth MAX --prompt 4 --gen 2 --repeat 1",
         "bench --prompt MAX --gen 2 --repeat 1",
         "bench --prompt 4 --gen MAX --repeat 1",
-        "bench --streams 64 --prompt MAX --gen MAX",
+        "bench --streams 63 --prompt MAX --gen MAX",
         "run Tom -n 1 --context MAX",
         "run Tom -n 1 --context 4294967296",
     ] {
