@@ -3,8 +3,10 @@
 use crate::descriptor::{Activation, Norm, WindowPattern};
 use crate::keys::{self, Reader};
 use crate::pooling::{self, Pooling};
+use crate::weights::{Role, Weights};
 use crate::{ArchDescriptor, Error};
 use akunu_formats::gguf;
+use serde_json::Value as Json;
 
 /// One set of rope frequencies, scaling applied.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,8 +104,9 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
     if let Some(experts @ 1..) = reader.uint(keys::EXPERTS)? {
         return Err(not_supported(reader, format!("a mixture of {experts} experts")));
     }
+    check_activation(descriptor, reader)?;
     if !descriptor.causal {
-        check_encoder(descriptor, reader)?;
+        check_positions(reader)?;
     }
     let multiplier =
         |key| -> Result<Option<f32>, Error> { if descriptor.multipliers { reader.float(key) } else { Ok(None) } };
@@ -194,9 +197,11 @@ pub fn timing_heads(descriptor: &ArchDescriptor, reader: &Reader, c: &ModelConfi
     listed.filter(there).or_else(published).filter(there).unwrap_or_else(upper)
 }
 
-/// Encoders whose configuration asks for what the family's row does not have.
-fn check_encoder(descriptor: &ArchDescriptor, reader: &Reader) -> Result<(), Error> {
+/// Whether the configuration asks for the activation of the family's row.
+fn check_activation(descriptor: &ArchDescriptor, reader: &Reader) -> Result<(), Error> {
     let activation = match reader.text(keys::HIDDEN_ACTIVATION)? {
+        // Gemma's first configurations say it and mean the other.
+        Some("gelu") if descriptor.scaled_embedding => Activation::GeluTanh,
         Some("gelu") => Activation::GeluErf,
         Some("silu" | "swish" | "swiglu") => Activation::Silu,
         Some("gelu_new" | "gelu_fast" | "gelu_pytorch_tanh") => Activation::GeluTanh,
@@ -206,6 +211,23 @@ fn check_encoder(descriptor: &ArchDescriptor, reader: &Reader) -> Result<(), Err
     if activation != descriptor.activation {
         return Err(not_supported(reader, format!("{activation:?} in the {} architecture", descriptor.name)));
     }
+    Ok(())
+}
+
+/// Whether there are biases of queries where the configuration promises them.
+pub fn check_biases(reader: &Reader, weights: &Weights) -> Result<(), Error> {
+    const KEY: &str = "attention_bias";
+    let Some(json) = reader.json() else { return Ok(()) };
+    match reader.member(json, &[KEY], "true or false is needed", Json::as_bool)? {
+        Some(true) if weights.get(Role::QBias, Some(0)).is_none() => {
+            Err(reader.bad(KEY, "true", "the file has no biases of queries, keys and values"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether an encoder asks for positions that are not its family's.
+fn check_positions(reader: &Reader) -> Result<(), Error> {
     match reader.json().and(reader.text(keys::POSITION_KIND)?) {
         Some(kind) if !["absolute", "rope", "sans_pos"].contains(&kind) => {
             Err(not_supported(reader, format!("{kind:?} positions")))
@@ -233,9 +255,10 @@ fn rotated(reader: &Reader, head_dim: usize) -> Result<usize, Error> {
     let Some(json) = reader.json() else {
         return Ok(reader.uint(keys::ROTATED)?.unwrap_or(head_dim));
     };
-    let new_form = json.get("rope_parameters").and_then(|r| r.get("partial_rotary_factor"));
-    let old_forms = ["partial_rotary_factor", "rotary_emb_fraction"].iter().find_map(|k| json.get(k));
-    let fraction = new_form.or(old_forms).and_then(|v| v.as_f64()).unwrap_or(1.0);
+    let number = |object, names: &[&str]| reader.member(object, names, "a number is needed", Json::as_f64);
+    let new_form = json.get("rope_parameters").map(|r| number(r, &["partial_rotary_factor"])).transpose()?.flatten();
+    let old_form = number(json, &["partial_rotary_factor", "rotary_emb_fraction"])?;
+    let fraction = new_form.or(old_form).unwrap_or(1.0);
     if !(0.0..=1.0).contains(&fraction) {
         return Err(reader.bad("partial_rotary_factor", fraction, "0 to 1 is needed"));
     }
@@ -247,19 +270,22 @@ fn rotated(reader: &Reader, head_dim: usize) -> Result<usize, Error> {
 fn layers(descriptor: &ArchDescriptor, reader: &Reader, count: usize) -> Result<Vec<LayerConfig>, Error> {
     let json = reader.json();
     let mut window = reader.uint(keys::WINDOW)?.filter(|w| *w > 0);
-    if json.is_some_and(|j| j.get("use_sliding_window").and_then(|v| v.as_bool()) == Some(false)) {
+    let member = |names: &[&str]| match json {
+        Some(json) => reader.member(json, names, "a number above 0 is needed", |v| v.as_u64().filter(|n| *n > 0)),
+        None => Ok(None),
+    };
+    let slides = json.map(|j| reader.member(j, &["use_sliding_window"], "true or false is needed", Json::as_bool));
+    if slides.transpose()?.flatten() == Some(false) {
         window = None;
     } else if reader.gguf().is_some() {
         window = window.or(descriptor.default_window);
     }
     let listed = list(reader, "layer_types", count)?;
     let rotating = list(reader, "no_rope_layers", count)?;
-    let period = json.and_then(|j| j.get("sliding_window_pattern").or_else(|| j.get("_sliding_window_pattern")));
-    let first_of = json.and_then(|j| j.get("global_attn_every_n_layers"));
-    let number = |v: Option<&serde_json::Value>| v.and_then(|v| v.as_u64()).filter(|n| *n > 0).map(|n| n as usize);
-    let pattern = match (number(period), number(first_of)) {
-        (Some(n), _) => WindowPattern::ButEvery(n),
-        (None, Some(n)) => WindowPattern::ButFirstOf(n),
+    let period = member(&["sliding_window_pattern", "_sliding_window_pattern"])?;
+    let pattern = match (period, member(&["global_attn_every_n_layers"])?) {
+        (Some(n), _) => WindowPattern::ButEvery(n as usize),
+        (None, Some(n)) => WindowPattern::ButFirstOf(n as usize),
         (None, None) => descriptor.window_pattern,
     };
     (0..count)
@@ -274,7 +300,10 @@ fn layers(descriptor: &ArchDescriptor, reader: &Reader, count: usize) -> Result<
             };
             let window = window.filter(|_| slides);
             let rotates = match (rotating, descriptor.no_rope_every) {
-                (Some(list), _) => list[l].as_u64() != Some(0),
+                (Some(list), _) => match list[l].as_u64() {
+                    Some(rotates) => rotates != 0,
+                    None => return Err(reader.bad("no_rope_layers", &list[l], "0 or 1 is needed")),
+                },
                 (None, Some(n)) => !(l + 1).is_multiple_of(n),
                 (None, None) => true,
             };
@@ -284,8 +313,9 @@ fn layers(descriptor: &ArchDescriptor, reader: &Reader, count: usize) -> Result<
 }
 
 /// A config.json list with one entry per layer.
-fn list<'a>(reader: &Reader<'a>, key: &str, count: usize) -> Result<Option<&'a Vec<serde_json::Value>>, Error> {
-    match reader.json().and_then(|j| j.get(key)).and_then(|v| v.as_array()) {
+fn list<'a>(reader: &Reader<'a>, key: &str, count: usize) -> Result<Option<&'a Vec<Json>>, Error> {
+    let list = reader.json().map(|j| reader.member(j, &[key], "a list is needed", Json::as_array));
+    match list.transpose()?.flatten() {
         Some(list) if list.len() != count => {
             Err(reader.bad(key, format!("a list of {}", list.len()), &format!("the model has {count} layers")))
         }

@@ -59,6 +59,12 @@ keys! {
     ROPE_BETA_SLOW = "rope.scaling.yarn_beta_slow", [];
 }
 
+/// The beginning of a value, for a sentence.
+fn excerpt(value: &Json) -> String {
+    let text = value.to_string();
+    if text.chars().count() <= 60 { text } else { text.chars().take(60).chain(['…']).collect() }
+}
+
 /// Reads configuration values of one file.
 pub struct Reader<'a> {
     pub file: &'a ModelFile,
@@ -122,7 +128,7 @@ impl<'a> Reader<'a> {
             return Ok(m.u64(&name)?.map(|v| v as usize));
         }
         self.json_value(key)
-            .map(|(k, v)| v.as_u64().map(|v| v as usize).ok_or_else(|| self.bad(k, v, "a whole number is needed")))
+            .map(|(k, v)| self.typed(v, k, "a whole number is needed", |v| v.as_u64().map(|v| v as usize)))
             .transpose()
     }
 
@@ -142,7 +148,7 @@ impl<'a> Reader<'a> {
             return Ok(m.f32(&self.gguf_key(key))?);
         }
         self.json_value(key)
-            .map(|(k, v)| v.as_f64().map(|v| v as f32).ok_or_else(|| self.bad(k, v, "a number is needed")))
+            .map(|(k, v)| self.typed(v, k, "a number is needed", |v| v.as_f64().map(|v| v as f32)))
             .transpose()
     }
 
@@ -150,16 +156,37 @@ impl<'a> Reader<'a> {
         if let Some(m) = self.gguf() {
             return Ok(m.bool(&self.gguf_key(key))?);
         }
-        self.json_value(key)
-            .map(|(k, v)| v.as_bool().ok_or_else(|| self.bad(k, v, "true or false is needed")))
-            .transpose()
+        self.json_value(key).map(|(k, v)| self.typed(v, k, "true or false is needed", Json::as_bool)).transpose()
     }
 
     pub fn text(&self, key: Key) -> Result<Option<&'a str>, Error> {
-        match self.gguf() {
-            Some(m) => Ok(m.str(&self.gguf_key(key))?),
-            None => Ok(self.json_value(key).and_then(|(_, v)| v.as_str())),
+        match (self.gguf(), self.json_value(key)) {
+            (Some(m), _) => Ok(m.str(&self.gguf_key(key))?),
+            (None, Some((name, value))) => self.typed(value, name, "a text is needed", Json::as_str).map(Some),
+            (None, None) => Ok(None),
         }
+    }
+
+    /// A value of `object` under the first of these names that is there and not null.
+    pub fn member<T>(
+        &self,
+        object: &'a Json,
+        names: &[&str],
+        expected: &str,
+        take: impl Fn(&'a Json) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let found = names.iter().find_map(|name| Some((*name, object.get(name).filter(|v| !v.is_null())?)));
+        found.map(|(name, value)| self.typed(value, name, expected, take)).transpose()
+    }
+
+    fn typed<T>(
+        &self,
+        value: &'a Json,
+        name: &str,
+        expected: &str,
+        take: impl Fn(&'a Json) -> Option<T>,
+    ) -> Result<T, Error> {
+        take(value).ok_or_else(|| self.bad(name, excerpt(value), expected))
     }
 
     pub fn need(&self, key: Key) -> Result<usize, Error> {

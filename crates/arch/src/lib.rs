@@ -50,6 +50,7 @@ impl Model {
         let mut config = config::read(descriptor, &reader)?;
         let mut claimed = HashSet::new();
         let weights = weights::resolve(descriptor, &mut config, file, &mut claimed)?;
+        config::check_biases(&reader, &weights)?;
         rope::fill(descriptor, &reader, &mut config, file, &weights)?;
         let mut model = Self::of_stack(descriptor, config, weights, file);
         if let Some(descriptor) = descriptor.encoder {

@@ -98,28 +98,29 @@ fn float_uint(reader: &Reader, key: keys::Key) -> Result<Option<f64>, Error> {
 }
 
 /// Both forms of config.json: `rope_theta` + `rope_scaling`, or `rope_parameters`, flat or by layer type.
-pub(crate) fn from_json(
+pub(crate) fn from_json<'a>(
     descriptor: &ArchDescriptor,
-    reader: &Reader,
+    reader: &Reader<'a>,
     config: &ModelConfig,
-    json: &Json,
+    json: &'a Json,
 ) -> Result<Pair, Error> {
     if let Some(new) = json.get("rope_parameters").filter(|v| v.is_object()) {
         let full = new.get("full_attention").filter(|v| v.is_object()).unwrap_or(new);
         let sliding = new.get("sliding_attention").filter(|v| v.is_object()).unwrap_or(full);
-        let base = |v: &Json| v.get("rope_theta").or_else(|| json.get("rope_theta")).and_then(|v| v.as_f64());
+        let number = |v| reader.member(v, &["rope_theta"], "a number is needed", Json::as_f64);
+        let base = |v| Ok::<f64, Error>(number(v)?.or(number(json)?).unwrap_or(10_000.0));
         return Ok([
-            (base(full).unwrap_or(10_000.0), scaling(reader, config, json, full)?),
-            (base(sliding).unwrap_or(10_000.0), scaling(reader, config, json, sliding)?),
+            (base(full)?, scaling(reader, config, json, full)?),
+            (base(sliding)?, scaling(reader, config, json, sliding)?),
         ]);
     }
-    let named = |names: &[&str]| names.iter().find_map(|n| json.get(n)).and_then(|v| v.as_f64());
-    let base = named(&["rope_theta", "global_rope_theta", "rotary_emb_base"]).unwrap_or(10_000.0);
+    let named = |names: &[&str]| reader.member(json, names, "a number is needed", Json::as_f64);
+    let base = named(&["rope_theta", "global_rope_theta", "rotary_emb_base"])?.unwrap_or(10_000.0);
     let full = match json.get("rope_scaling").filter(|v| !v.is_null()) {
         Some(s) => scaling(reader, config, json, s)?,
         None => Scaling::None,
     };
-    let local = named(&["rope_local_base_freq", "local_rope_theta"]);
+    let local = named(&["rope_local_base_freq", "local_rope_theta"])?;
     let sliding = match local.or(descriptor.sliding_rope_base.map(f64::from)) {
         Some(base) => (base, Scaling::None),
         None => (base, full),
@@ -127,42 +128,43 @@ pub(crate) fn from_json(
     Ok([(base, full), sliding])
 }
 
-fn scaling(reader: &Reader, config: &ModelConfig, json: &Json, s: &Json) -> Result<Scaling, Error> {
-    let number = |key: &str| s.get(key).and_then(|v| v.as_f64());
+fn scaling<'a>(reader: &Reader<'a>, config: &ModelConfig, json: &'a Json, s: &'a Json) -> Result<Scaling, Error> {
+    let of = |object, key: &str| reader.member(object, &[key], "a number is needed", Json::as_f64);
+    let number = |key: &str| of(s, key);
     let need = |key: &str| {
-        number(key)
+        number(key)?
             .filter(|v| *v > 0.0)
             .ok_or_else(|| Error::MissingKey { path: reader.file.path().into(), key: format!("rope_scaling.{key}") })
     };
     let original = || {
-        let beside = json.get("original_max_position_embeddings").and_then(|v| v.as_f64());
-        number("original_max_position_embeddings").or(beside).unwrap_or(config.context as f64)
+        const KEY: &str = "original_max_position_embeddings";
+        Ok::<f64, Error>(number(KEY)?.or(of(json, KEY)?).unwrap_or(config.context as f64))
     };
-    let kind = s.get("rope_type").or_else(|| s.get("type")).and_then(|v| v.as_str()).unwrap_or("default");
-    Ok(match kind {
+    let kind = reader.member(s, &["rope_type", "type"], "a text is needed", Json::as_str)?;
+    Ok(match kind.unwrap_or("default") {
         "default" => Scaling::None,
         "linear" => Scaling::Linear { factor: need("factor")? },
         "llama3" => Scaling::Llama3 {
             factor: need("factor")?,
             low: need("low_freq_factor")?,
             high: need("high_freq_factor")?,
-            original: original(),
+            original: original()?,
         },
         "yarn" => {
             let factor = need("factor")?;
-            let of = |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
-            let magnitude = match (number("attention_factor"), number("mscale"), number("mscale_all_dim")) {
+            let stretch = |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
+            let magnitude = match (number("attention_factor")?, number("mscale")?, number("mscale_all_dim")?) {
                 (Some(m), _, _) => Some(m),
-                (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => Some(of(m) / of(all)),
+                (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => Some(stretch(m) / stretch(all)),
                 _ => None,
             };
             Scaling::Yarn {
                 factor,
-                original: original(),
-                fast: number("beta_fast").unwrap_or(32.0),
-                slow: number("beta_slow").unwrap_or(1.0),
+                original: original()?,
+                fast: number("beta_fast")?.unwrap_or(32.0),
+                slow: number("beta_slow")?.unwrap_or(1.0),
                 magnitude,
-                truncate: s.get("truncate").and_then(|v| v.as_bool()).unwrap_or(true),
+                truncate: reader.member(s, &["truncate"], "true or false is needed", Json::as_bool)?.unwrap_or(true),
             }
         }
         other => return Err(unknown(reader, other)),

@@ -9,6 +9,7 @@
 mod error;
 mod features;
 mod mel;
+mod mp4;
 mod pcm;
 mod resample;
 mod source;

@@ -1,6 +1,6 @@
 //! A recording as a stream of 16 kHz mono samples: decoded, mixed and resampled packet by packet.
 
-use crate::{Error, Fault, Resampler, SAMPLE_RATE};
+use crate::{Error, Fault, Resampler, SAMPLE_RATE, mp4};
 use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,8 @@ use symphonia::core::errors::Error as Decode;
 use symphonia::core::formats::{FormatOptions, FormatReader};
 use symphonia::core::io::{MediaSource, MediaSourceStream};
 use symphonia::core::meta::MetadataOptions;
-use symphonia::core::probe::Hint;
+use symphonia::core::probe::{Hint, Probe};
+use symphonia_metadata::id3v2::Id3v2Reader;
 
 /// Sample rates there are filters for.
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
@@ -57,12 +58,16 @@ impl Source {
     }
 
     /// A recording from anything that can be read and, best, sought in.
-    pub fn new(name: &str, media: Box<dyn MediaSource>) -> Result<Self, Error> {
+    pub fn new(name: &str, mut media: Box<dyn MediaSource>) -> Result<Self, Error> {
         let fail = |fault| Error { name: name.to_string(), fault };
+        let is_mp4 = media.is_seekable() && mp4::begins(&mut media).map_err(|e| fail(Fault::Read(e)))?;
+        if is_mp4 {
+            mp4::check(&mut media).map_err(fail)?;
+        }
         let stream = MediaSourceStream::new(media, Default::default());
         let options = FormatOptions { enable_gapless: true, ..FormatOptions::default() };
-        let probe =
-            || symphonia::default::get_probe().format(&Hint::new(), stream, &options, &MetadataOptions::default());
+        let formats = formats(is_mp4);
+        let probe = || formats.format(&Hint::new(), stream, &options, &MetadataOptions::default());
         let probed = guarded(probe).map_err(|e| {
             fail(match e {
                 Decode::IoError(e) if e.kind() != io::ErrorKind::UnexpectedEof => Fault::Read(e),
@@ -224,6 +229,23 @@ fn guarded<T>(decode: impl FnOnce() -> Result<T, Decode>) -> Result<T, Decode> {
     let result = panic::catch_unwind(panic::AssertUnwindSafe(decode));
     GUARDED.set(false);
     result.unwrap_or(Err(Decode::DecodeError("its decoder could not make sense of it")))
+}
+
+/// The formats that a recording may have. Only what was checked is read as mp4, wherever in it the demuxer would find one.
+fn formats(is_mp4: bool) -> Probe {
+    use symphonia::default::formats::{AdtsReader, FlacReader, IsoMp4Reader, MpaReader, OggReader, WavReader};
+    let mut probe = Probe::default();
+    if is_mp4 {
+        probe.register_all::<IsoMp4Reader>();
+        return probe;
+    }
+    probe.register_all::<AdtsReader>();
+    probe.register_all::<FlacReader>();
+    probe.register_all::<MpaReader>();
+    probe.register_all::<WavReader>();
+    probe.register_all::<OggReader>();
+    probe.register_all::<Id3v2Reader>();
+    probe
 }
 
 /// Samples of a channel that a recording says it has, where it knows.

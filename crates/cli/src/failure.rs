@@ -39,8 +39,13 @@ pub trait NextStep<T> {
 }
 
 impl<T, E: Into<anyhow::Error>> NextStep<T> for Result<T, E> {
+    /// What the error itself asks for comes first.
     fn next_step(self, next: impl Into<String>) -> anyhow::Result<T> {
-        self.or_fail(|error| error.to_string(), next)
+        let result = self.map_err(Into::into);
+        match result {
+            Err(error) if advice(&error).is_some() || says_what_to_do(&error) => Err(error),
+            result => result.or_fail(|error| error.to_string(), next),
+        }
     }
 
     fn or_fail(self, sentence: impl FnOnce(&anyhow::Error) -> String, next: impl Into<String>) -> anyhow::Result<T> {
@@ -56,9 +61,29 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }
 
+/// Whether the sentence ends with a next step of its own.
+fn says_what_to_do(error: &anyhow::Error) -> bool {
+    use akunu::Error::{ContextTooLong, Device, DoesNotFit};
+    matches!(error.downcast_ref(), Some(ContextTooLong { .. } | Device(_) | DoesNotFit { .. }))
+}
+
+/// More characters than a sentence has; what a file or a template calls itself may have millions.
+const LONGEST: usize = 600;
+
+/// A sentence without its middle, where it is too long for anybody to read.
+fn shortened(text: String) -> String {
+    let count = text.chars().count();
+    if count <= LONGEST {
+        return text;
+    }
+    let head: String = text.chars().take(LONGEST - 100).collect();
+    let tail: String = text.chars().skip(count - 90).collect();
+    format!("{head} … {tail}")
+}
+
 /// The line that is printed.
 pub fn sentence(error: &anyhow::Error) -> String {
-    let text = one_line(&error.to_string());
+    let text = shortened(one_line(&error.to_string()));
     match advice(error) {
         Some(next) => format!("{text}; {next}"),
         None => text,
@@ -67,9 +92,9 @@ pub fn sentence(error: &anyhow::Error) -> String {
 
 /// The causes behind an error, outermost first; those that only repeat what is said already are left out.
 pub fn causes(error: &anyhow::Error) -> Vec<String> {
-    let mut said = one_line(&error.to_string());
+    let mut said = shortened(one_line(&error.to_string()));
     let mut causes = Vec::new();
-    for cause in error.chain().skip(1).map(|e| one_line(&e.to_string())) {
+    for cause in error.chain().skip(1).map(|e| shortened(one_line(&e.to_string()))) {
         if !said.contains(&cause) {
             causes.push(cause.clone());
         }
@@ -93,6 +118,8 @@ fn advice(error: &anyhow::Error) -> Option<&'static str> {
             Some(akunu::Error::Token { .. }) => Some("give ids of this model's vocabulary"),
             Some(akunu::Error::TextTooLong { .. }) => Some("shorten it, or let `--truncate` drop its end"),
             Some(akunu::Error::EmptyPrompt) => Some("give some text"),
+            Some(akunu::Error::NotFinite) => Some("get the model again, or another conversion of it"),
+            Some(akunu::Error::Load(_)) => Some("free some memory, or use a smaller model or context"),
             _ => None,
         };
         next.or_else(|| cause.downcast_ref::<akunu_formats::Error>().and_then(format_advice))
@@ -149,6 +176,23 @@ mod tests {
     #[test]
     fn a_message_is_one_printable_line() {
         assert_eq!(one_line("a\n  b\tc\u{1b}[31m"), "a b c\u{fffd}[31m");
+    }
+
+    #[test]
+    fn a_sentence_of_megabytes_loses_its_middle() {
+        let error = anyhow::anyhow!("x: {} is unknown", "long".repeat(1 << 20));
+        let sentence = sentence(&error);
+        assert!(sentence.starts_with("x: longlong") && sentence.ends_with("long is unknown"), "{sentence}");
+        assert!(sentence.chars().count() <= LONGEST);
+    }
+
+    #[test]
+    fn what_an_error_asks_for_itself_comes_before_what_a_command_would_say() {
+        let error =
+            Err::<(), _>(akunu::Error::ContextTooLong { context: 9, most: 8 }).next_step("give a Whisper model");
+        assert!(!sentence(&error.unwrap_err()).contains("Whisper"));
+        let error = Err::<(), _>(akunu::Error::NoAudioEncoder).next_step("give a Whisper model");
+        assert!(sentence(&error.unwrap_err()).ends_with("; give a Whisper model"));
     }
 
     #[test]

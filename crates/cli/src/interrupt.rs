@@ -3,11 +3,29 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use signal_hook::consts::SIGINT;
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 /// The exit status of a program that Ctrl-C stopped.
 pub const EXIT_STATUS: u8 = 130;
+
+/// From here on Ctrl-C, or being asked to end, removes what is not finished before the program ends.
+pub fn leave_nothing_unfinished() -> io::Result<()> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, flag.clone())?;
+    }
+    let watch = move || {
+        while !flag.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        akunu_formats::abandon_outputs();
+        std::process::exit(EXIT_STATUS.into());
+    };
+    std::thread::Builder::new().name("akunu-interrupt".into()).spawn(watch)?;
+    Ok(())
+}
 
 /// Set by Ctrl-C from when it is made.
 #[derive(Clone)]

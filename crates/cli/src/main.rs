@@ -69,10 +69,16 @@ fn label() -> impl std::fmt::Display {
 fn usage(error: &clap::Error, arguments: &[OsString]) -> ExitCode {
     use clap::error::ErrorKind::*;
     match error.kind() {
-        DisplayHelp | DisplayVersion => {
-            let _ = error.print();
-            ExitCode::SUCCESS
-        }
+        DisplayHelp | DisplayVersion => match error.print() {
+            Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+                report(
+                    &failure::failure(format!("the help could not be written: {e}"), "write it somewhere else"),
+                    false,
+                );
+                ExitCode::FAILURE
+            }
+            _ => ExitCode::SUCCESS,
+        },
         DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             ExitCode::from(USAGE)

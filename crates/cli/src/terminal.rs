@@ -36,9 +36,10 @@ impl Sanitizer {
     }
 }
 
-/// Control characters other than newline and tab become U+FFFD.
+/// Control characters other than newline and tab, and those that turn the direction of writing, become U+FFFD.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    let bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let bad = |c: char| c.is_control() && !matches!(c, '\n' | '\t') || turns(c);
     if text.contains(bad) { text.replace(bad, "\u{fffd}").into() } else { text.into() }
 }
 

@@ -304,7 +304,7 @@ impl<'a> Context<'a> {
             for output in 0..self.outputs {
                 let chosen = choice(output);
                 let token = chosen.token;
-                *self.emitted.add(step * self.abreast + output) = token;
+                *self.emitted.add(step * self.abreast + output) = chosen.emitted();
                 let row = &mut *self.row_vars.add(self.output_row(output));
                 row.token = token;
                 row.position += 1;

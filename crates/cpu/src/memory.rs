@@ -120,7 +120,7 @@ impl Memory {
 
     fn hold(&mut self, region: Region, pages: Pages) {
         self.regions.bases[region.0 as usize] = pages.base();
-        self.regions.lens[region.0 as usize] = pages.len();
+        self.regions.lens[region.0 as usize] = pages.bytes();
         self._pages.push(pages);
     }
 

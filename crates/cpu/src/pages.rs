@@ -78,7 +78,7 @@ impl Pages {
         self.base
     }
 
-    pub fn len(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         self.len
     }
 }

@@ -195,7 +195,11 @@ impl Embedder {
             let every = self.reading == Reading::Hidden;
             let outputs = now.iter().flat_map(|&i| vec![i; if every { texts[i].tokens.len() } else { 1 }]);
             for (output, text) in outputs.enumerate() {
-                each(text, self.loaded.output(output));
+                let values = self.loaded.output(output);
+                if !values.iter().all(|v| v.is_finite()) {
+                    return Err(Error::NotFinite);
+                }
+                each(text, values);
             }
         }
         Ok(())

@@ -4,13 +4,14 @@ use crate::footprint::Footprint;
 use crate::generate::constraint::Masks;
 use crate::kv::blocks::Pools;
 use crate::kv::sequence::{Copy, Sequence};
-use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
+use crate::load::{DEFAULT_CONTEXT, LoadOptions, MAX_CONTEXT, Opened};
 use crate::speech::encoder::{self, SpeechPrograms};
+use crate::step::{Outputs, StepInput};
 use crate::{Error, embedded};
 use akunu_arch::Model;
 use akunu_formats::ModelFile;
 use akunu_plan::backend::{Backend, BoundProgram, KvCopy, KvPool, LoadPlan, Loaded, Preferences, Want};
-use akunu_plan::{Bound, DrawVars, KV_BLOCK, Output, Program, RowVars, StepLayout, StepVars, build};
+use akunu_plan::{Bound, DrawVars, KV_BLOCK, NO_TOKEN, Output, Program, RowVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -25,36 +26,6 @@ pub(crate) const MAX_OUTPUTS: usize = 64;
 pub(crate) struct Class {
     pub(crate) program: Arc<Program>,
     pub(crate) index: usize,
-}
-
-/// Which rows of a part give logits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outputs {
-    /// None.
-    None,
-    /// The last.
-    Last,
-    /// This many at the end.
-    Tail(usize),
-    /// Every one.
-    All,
-    /// At this many at the end the backend chooses tokens, and nobody reads the logits.
-    Tokens(usize),
-}
-
-/// The next tokens of one sequence in a step.
-///
-/// The tokens of prompts and those that decoding adds are computed by different programs, because many rows at once are
-/// faster where they may be rounded more. What a row gives depends on which of the two it is in, and on nothing else.
-pub struct StepInput<'a> {
-    /// Where they go.
-    pub sequence: &'a mut Sequence,
-    /// What comes next in it.
-    pub tokens: &'a [u32],
-    /// Which of these rows give logits.
-    pub outputs: Outputs,
-    /// Whether they are a prompt's. A step has prompts or decodes, not both.
-    pub prompt: bool,
 }
 
 /// A loaded model.
@@ -134,6 +105,9 @@ impl Engine {
         let opened = Opened::read(file, &options)?;
         let Opened { file, model, .. } = &opened;
         let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
+        if context > MAX_CONTEXT {
+            return Err(Error::ContextTooLong { context, most: MAX_CONTEXT });
+        }
 
         let programs = programs(model, file, &options, &prefers)?;
         let footprint = footprint(file, &programs, &options, &*backend);
@@ -369,6 +343,9 @@ impl Engine {
         for part in parts {
             part.sequence.set_len(part.sequence.len() + part.tokens.len() + taken - 1);
         }
+        if self.chosen.contains(&NO_TOKEN) {
+            return Err(Error::NotFinite);
+        }
         Ok(())
     }
 
@@ -496,16 +473,5 @@ impl Engine {
             }
         }
         self.copies.clear();
-    }
-}
-
-impl StepInput<'_> {
-    fn outputs(&self) -> usize {
-        match self.outputs {
-            Outputs::None => 0,
-            Outputs::Last => self.tokens.len().min(1),
-            Outputs::Tail(n) | Outputs::Tokens(n) => self.tokens.len().min(n),
-            Outputs::All => self.tokens.len(),
-        }
     }
 }

@@ -25,6 +25,8 @@ pub enum Error {
     Text(#[from] akunu_text::Error),
     #[error("{tokens} tokens do not fit a context of {context}: {} too many; make it larger or the prompt shorter", tokens - context)]
     ContextFull { tokens: usize, context: usize },
+    #[error("a context of {context} is too long: at most {most} positions")]
+    ContextTooLong { context: usize, most: usize },
     #[error("a text of {tokens} tokens is too long: the model reads at most {context}")]
     TextTooLong { tokens: usize, context: usize },
     #[error("all {blocks} blocks of the KV cache are in use")]
@@ -56,6 +58,8 @@ pub enum Error {
         "{values} values are not audio frames that an empty sequence takes: up to {frames} frames of {bands} bands"
     )]
     Frames { values: usize, frames: usize, bands: usize },
+    #[error("the model's results are not finite numbers: its weights are damaged, or do not fit this number format")]
+    NotFinite,
     #[error("the prompt is empty")]
     EmptyPrompt,
     #[error("{path}: the model has no tokenizer; give token ids instead of text")]

@@ -59,6 +59,7 @@ mod kv;
 mod load;
 mod serve;
 pub mod speech;
+mod step;
 
 pub use akunu_arch::Pooling;
 pub use akunu_dtype::DType;
@@ -67,7 +68,7 @@ pub use akunu_text::{ChatTemplate, Detokenizer, Encode, Grammar, Grammars, Token
 pub use backend::{Device, DeviceError};
 pub use embed::{Embedder, Reading, Text, TooLong, normalize};
 pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};
-pub use engine::{Engine, MAX_SEQUENCES, Outputs, StepInput};
+pub use engine::{Engine, MAX_SEQUENCES};
 pub use error::Error;
 pub use footprint::{Footprint, Needs};
 pub use generate::sampling::{Dry, LogProbs, Mirostat, Sampler, SamplingOptions, Stage, argmax, log_probabilities};
@@ -80,3 +81,4 @@ pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
 pub use serve::LEAST_CHUNK;
 pub use serve::scheduler::{Event, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
 pub use serve::service::{Reply, Service};
+pub use step::{Outputs, StepInput};

@@ -51,6 +51,9 @@ pub struct LoadOptions {
     pub round_constants: bool,
 }
 
+/// The longest context there can be: positions are 32 bits.
+pub const MAX_CONTEXT: usize = i32::MAX as usize;
+
 /// The context of a model that was made for a longer one, where nobody asks for more.
 pub const DEFAULT_CONTEXT: usize = 8192;
 

@@ -14,7 +14,7 @@ use support::*;
 fn encoders() -> Vec<(PathBuf, Golden)> {
     let all =
         fixtures::models("hf").into_iter().map(|dir| (dir.clone(), golden::load(&dir.join("golden.safetensors"))));
-    let found: Vec<_> = all.filter(|(_, golden)| golden.has("hidden.0")).collect();
+    let found: Vec<_> = all.filter(|(_, golden)| golden.has("mean_normed.0")).collect();
     assert!(found.len() >= 2, "encoders among the fixtures");
     found
 }

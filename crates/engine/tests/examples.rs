@@ -40,18 +40,26 @@ fn stream_goes_on_with_its_sequence() {
     assert!(text.contains("\n One day the cat"), "{text}");
 }
 
-/// A model with a tokenizer of words and a template.
+/// Tokens of `hf/llama-untied`.
+const VOCAB: usize = 512;
+
+/// That model with a tokenizer of words and a template.
 fn chat_model(dir: &TempDir) -> PathBuf {
     let fixture = fixtures::path("hf/llama-untied");
     for name in ["config.json", "model.safetensors"] {
         dir.write(name, &std::fs::read(fixture.join(name)).unwrap());
     }
-    let words = ["<unk>", "<s>", "</s>", "user:", "hello", "model:"];
-    let vocabulary: serde_json::Map<_, _> = words.iter().zip(0..).map(|(w, i)| (w.to_string(), i.into())).collect();
+    let words = ["<unk>", "<s>", "</s>", "user:", "hello", "model:"].map(String::from);
+    let words = words.into_iter().chain((0..).map(|i| format!("word{i}"))).take(VOCAB);
+    let vocabulary: serde_json::Map<_, _> = words.zip(0..).map(|(word, id)| (word, id.into())).collect();
     let tokenizer = serde_json::json!({
-        "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null, "decoder": null,
+        "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
+        "decoder": { "type": "WordPiece", "prefix": "##", "cleanup": false },
         "pre_tokenizer": { "type": "WhitespaceSplit" },
-        "model": { "type": "WordLevel", "vocab": vocabulary, "unk_token": "<unk>" },
+        "model": {
+            "type": "WordPiece", "vocab": vocabulary, "unk_token": "<unk>", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+        },
     });
     dir.write("tokenizer.json", tokenizer.to_string().as_bytes());
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}model:";

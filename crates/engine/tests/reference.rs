@@ -181,7 +181,7 @@ fn a_context_shifts_as_on_the_cpu() {
 
 #[test]
 fn drafts_are_verified_in_fewer_steps() {
-    // Greedy, these weights that nobody trained soon loop.
+    // Greedy, these weights that nobody trained say the same token over and over.
     let mut engine = Engine::load(&fixtures::path("hf/gemma2"), options(Device::Reference)).unwrap();
     let plain = afresh(&mut engine, &[9, 8, 7, 6], greedy(80));
     let mut sequence = engine.sequence();

@@ -200,5 +200,18 @@ fn a_session_of_another_model_or_a_damaged_one_is_refused() {
     // What was refused holds no blocks.
     let mut sequences: Vec<Sequence> = (0..1).map(|_| engine.sequence()).collect();
     engine.prefill(&mut sequences[0], &vec![1; 256]).unwrap();
-    assert!(matches!(refused(&mut engine, Path::new("no such file")), SessionError::Io(_)));
+    assert!(matches!(engine.load_session(Path::new("no such file")), Err(akunu::Error::Format(_))));
+    // A file without its bytes that claims 2^31 tokens.
+    let mut sparse = bytes[..44].to_vec();
+    sparse.extend([0, 1 << 31, 0].map(u64::to_le_bytes).concat());
+    let sparse = folder.write("sparse", &sparse);
+    std::fs::File::options().write(true).open(&sparse).unwrap().set_len((1 << 33) + 100).unwrap();
+    assert!(matches!(refused(&mut engine, &sparse), SessionError::Damaged(_)));
+    #[cfg(unix)]
+    {
+        let fifo = folder.join("fifo");
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let error = engine.load_session(&fifo).err().unwrap().to_string();
+        assert!(error.contains("not a regular file"), "{error}");
+    }
 }

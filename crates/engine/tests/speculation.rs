@@ -62,28 +62,30 @@ fn looked_up_drafts_leave_the_text_as_it_is() {
 
 #[test]
 fn a_text_that_repeats_itself_takes_few_steps() {
-    // Weights that nobody trained: greedy, the text soon loops, as the oracle's does.
+    // Weights that nobody trained: greedy, the text says the same token over and over, as the oracle's does.
     let exact = LoadOptions { activations: Activations::F32, threads: Some(2), ..Default::default() };
     let mut engine = Engine::load(&fixtures::path("hf/gemma2"), exact).unwrap();
     let options = options(&SamplingOptions::default()).max_tokens(100);
     let (plain, plain_steps) = generate(&mut engine, &[9, 8, 7, 6], options.clone());
     let (drafted, steps) = generate(&mut engine, &[9, 8, 7, 6], options.speculation(Speculation::NgramAlways));
     assert_eq!(drafted, plain);
-    let last = &plain[50..];
-    let looping = (1..20).any(|period| last[period..] == last[..last.len() - period]);
-    assert!(looping, "the text does not loop: {plain:?}");
+    let repeated = plain.windows(2).filter(|pair| pair[0] == pair[1]).count();
+    assert!(repeated >= 80, "the text does not repeat itself: {plain:?}");
     assert!(plain_steps >= 100 && steps <= 60, "{steps} steps instead of {plain_steps}");
 }
 
 #[test]
 fn texts_with_several_ways_to_go_on_are_tried_in_branches_and_stay_the_same() {
     let mut engine = engine();
-    // The same three tokens, followed by this and by that.
-    let mut prompt: Vec<u32> = Vec::new();
-    (0..24).for_each(|i| prompt.extend([300, 301, 302, 400 + i * 7 % 5, 401 + i % 3]));
-    for sampling in samplings() {
+    // Three tokens in any order: what was said before has gone on with each of them.
+    let prompt: Vec<u32> = (0..48u32).map(|i| 300 + i * i * 7 / 5 % 3).collect();
+    let logit_bias: Vec<(u32, f32)> = (300..303).map(|token| (token, 1e4)).collect();
+    for sampling in samplings().into_iter().filter(|s| s.temperature > 0.0) {
+        let logit_bias = logit_bias.clone();
+        let sampling = SamplingOptions { temperature: 100.0, top_p: 1.0, min_p: 0.0, logit_bias, ..sampling };
         let options = options(&sampling).max_tokens(200);
         let (plain, _) = generate(&mut engine, &prompt, options.clone());
+        assert!((300..303).all(|token| plain.contains(&token)), "{sampling:?}: {plain:?}");
         let options = options.speculation(Speculation::NgramAlways);
         let (drafted, _, branched) = generate_in_branches(&mut engine, &prompt, options);
         assert_eq!(drafted, plain, "{sampling:?}");

@@ -25,5 +25,6 @@ mod output;
 pub mod safetensors;
 
 pub use error::{Error, Fault, Name};
+pub use map::open_regular;
 pub use model_file::{Container, Metadata, ModelFile, Span, Tensor};
-pub use output::Output;
+pub use output::{Output, abandon_outputs};

@@ -89,7 +89,7 @@ fn map_file(file: &File) -> io::Result<Mmap> {
 }
 
 /// Opens a file that is certainly a regular one, and gives its length. Never waits for a FIFO's writer.
-pub(crate) fn open_regular(path: &Path) -> Result<(File, u64), Error> {
+pub fn open_regular(path: &Path) -> Result<(File, u64), Error> {
     let fail = |fault| Error::new(path, fault);
     // Looking first: opening some devices has effects. Looking again after: the name may have been given to another file.
     regular(&fs::metadata(path).map_err(|e| fail(Fault::Open(e)))?).map_err(fail)?;

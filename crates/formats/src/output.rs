@@ -5,9 +5,19 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Fault};
 use crate::map::regular;
+
+/// The names under which files are being written.
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes every file that is not finished: for a program that is about to end.
+pub fn abandon_outputs() {
+    let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
+    unfinished.drain(..).for_each(|path| drop(fs::remove_file(path)));
+}
 
 /// Removed again when dropped before [`Output::finish`].
 pub struct Output {
@@ -23,7 +33,8 @@ impl Output {
         let fail = |fault| Error::new(path, fault);
         match fs::metadata(path) {
             Ok(metadata) => {
-                regular(&metadata).map_err(fail)?;
+                let special = |fault: Fault| Fault::Write(io::Error::other(format!("it {fault}")));
+                regular(&metadata).map_err(|fault| fail(special(fault)))?;
                 if !overwrite {
                     return Err(fail(Fault::Exists));
                 }
@@ -36,8 +47,10 @@ impl Output {
         name.push(path.file_name().ok_or_else(no_name)?);
         name.push(format!(".{}-{}.part", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
         let temporary = path.with_file_name(name);
+        let mut unfinished = UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner);
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
         let file = file.map_err(|e| fail(Fault::Write(e)))?;
+        unfinished.push(temporary.clone());
         Ok(Self { path: path.to_path_buf(), temporary, overwrite, file: Some(BufWriter::with_capacity(1 << 20, file)) })
     }
 
@@ -82,5 +95,6 @@ impl Drop for Output {
         drop(self.file.take());
         // Already renamed where it was finished; there is nobody to tell about a failure.
         let _ = fs::remove_file(&self.temporary);
+        UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| *path != self.temporary);
     }
 }

@@ -29,7 +29,7 @@ pub const MAX_FILE: u64 = 1 << 41;
 const MAX_LIST: u64 = 32 << 20;
 const MAX_HEADERS: usize = 64 << 10;
 const MAX_REDIRECTS: usize = 8;
-/// Attempts one after the other that bring less than [`ENOUGH`] each, before it is left to the user to go on.
+/// Attempts one after the other that bring too little each, before it is left to the user to go on.
 pub const ATTEMPTS: usize = 4;
 const ENOUGH: u64 = 64 << 10;
 /// Before the second attempt; twice that before the third, and so on.

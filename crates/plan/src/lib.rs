@@ -36,4 +36,4 @@ pub use program::Program;
 pub use proof::{Proof, Unsound};
 pub use record::{Addr, Record, Region};
 pub use rules::{RuleVars, Rules};
-pub use steps::{KV_BLOCK, NO_BLOCK, RowVars, StepError, StepLayout, StepVars};
+pub use steps::{KV_BLOCK, NO_BLOCK, NO_TOKEN, RowVars, StepError, StepLayout, StepVars};

@@ -488,8 +488,7 @@ impl Checker<'_> {
     fn aliases(&self, kind: OpKind) -> Result<(), String> {
         for written in self.touches.iter().filter(|t| t.writes) {
             for other in self.touches.iter().filter(|t| t.slot != written.slot && t.overlaps(written)) {
-                let same = other.start == written.start && other.stride == written.stride;
-                let flags = self.record.flags;
+                let (flags, same) = (self.record.flags, (other.start, other.stride) == (written.start, written.stride));
                 let converted = flags & Y_LAYOUT != 0 || other.slot == 0 && flags & X_LAYOUT != 0;
                 if !(same && !converted && may_share(kind).contains(&other.slot)) {
                     return Err(format!("operand {} lies on its result", other.slot));

@@ -2,6 +2,7 @@
 //!
 //! They need little of the text so far, and `Advance` moves that on with every token, so that a backend follows them by itself.
 
+use crate::steps::NO_TOKEN;
 use bytemuck::{Pod, Zeroable};
 
 /// The most tokens that rules can list.
@@ -49,6 +50,14 @@ pub struct Chosen {
     pub token: u32,
     pub logit: f32,
     pub total: f32,
+}
+
+impl Chosen {
+    /// What the host learns of it: the token, or [`NO_TOKEN`] where its logit is no finite number.
+    pub fn emitted(&self) -> u32 {
+        // Where nothing may come, all logits are -∞: that is no fault of theirs.
+        if self.logit < f32::INFINITY { self.token } else { NO_TOKEN }
+    }
 }
 
 impl RuleVars {

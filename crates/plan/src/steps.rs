@@ -18,6 +18,8 @@ pub const KV_BLOCK: usize = 64;
 
 /// A block-table entry with no block behind it: nothing reads it.
 pub const NO_BLOCK: u32 = u32::MAX;
+/// An emitted token where logits are not numbers.
+pub const NO_TOKEN: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
@@ -278,7 +280,7 @@ impl<'a> StepVars<'a> {
         let rules = *self.rules();
         for (o, &chosen) in chosen.iter().enumerate() {
             let token = chosen.token;
-            self.words[at + o] = token;
+            self.words[at + o] = chosen.emitted();
             let row = self.outputs()[o] as usize;
             let row = &mut self.rows_mut()[row];
             row.token = token;

@@ -40,7 +40,7 @@ pub fn revision(options: &Revision) -> anyhow::Result<bool> {
             eprintln!("{name}");
             let mut measured = Measured { name: name.clone(), prefill: Vec::new(), decode: Vec::new() };
             for round in 0..one.rounds {
-                // Who comes first meets another machine than who comes second.
+                // The first of a pair meets another machine than the second.
                 let mut builds = [&options.before, &after];
                 if round % 2 == 1 {
                     builds.reverse();

@@ -24,8 +24,22 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
         "crates/engine",
         &["akunu-arch", "akunu-audio", "akunu-cpu", "akunu-dtype", "akunu-formats", "akunu-plan", "akunu-text"],
     ),
-    ("crates/cli", &["akunu", "akunu-convert", "akunu-hub"]),
-    ("xtask", &["akunu", "akunu-convert", "akunu-hub"]),
+    // No backend: those are the engine's.
+    (
+        "crates/cli",
+        &[
+            "akunu",
+            "akunu-arch",
+            "akunu-audio",
+            "akunu-convert",
+            "akunu-dtype",
+            "akunu-formats",
+            "akunu-hub",
+            "akunu-plan",
+            "akunu-text",
+        ],
+    ),
+    ("xtask", &["akunu", "akunu-arch", "akunu-audio", "akunu-convert", "akunu-hub", "akunu-text"]),
 ];
 
 pub(crate) fn dependencies(tree: &Tree, findings: &mut Findings) {

@@ -37,7 +37,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let plan = Plan { prompt: number("prompt"), gen_: number("gen"), depth: number("depth"), repeat: number("repeat") };
     let source = Source::of(matches)?;
     let mut options = loading::load_options(matches);
-    options.context = Some((plan.depth + plan.prompt.max(plan.gen_)).max(1));
+    options.context = Some(plan.depth.saturating_add(plan.prompt.max(plan.gen_)).max(1));
     // The tokens at --depth are computed once; every repetition forks them.
     options.sequences = 2;
     let mut engine = source.load(options)?;

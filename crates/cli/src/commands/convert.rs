@@ -12,7 +12,7 @@ use clap::ArgMatches;
 
 use crate::failure::{NextStep, failure};
 use crate::source::Source;
-use crate::{terminal, units};
+use crate::{interrupt, terminal, units};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let name = matches.get_one::<OsString>("source").cloned().unwrap_or_default();
@@ -23,6 +23,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let kind = matches.get_one::<String>("type").map_or("", String::as_str);
     let threads = matches.get_one("threads").copied();
     let options = convert::Options { overwrite: matches.get_flag("force"), threads };
+    interrupt::leave_nothing_unfinished()?;
     let bar = terminal::byte_progress("converting");
     let start = Instant::now();
     let converted = convert::convert(&source, output, kind, options, &mut |done, total| {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use akunu::{Embedder, LoadOptions, Reading, Text, TooLong, normalize};
 use akunu_arch::Pooling;
+use akunu_formats::Output;
 use anyhow::Result;
 use clap::ArgMatches;
 
@@ -122,8 +123,44 @@ enum Format {
 }
 
 /// Vectors on their way out. Not through the terminal's stream: an array is not text.
+/// Where vectors go: a file that has its name once it is whole, or what takes them as they come.
+enum Destination {
+    File(Output),
+    Stream(BufWriter<Box<dyn Write>>),
+}
+
+impl Destination {
+    fn open(path: Option<&Path>) -> Result<Self> {
+        let stream: Box<dyn Write> = match path {
+            // Devices and pipes cannot be replaced by a file.
+            Some(path) if path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) => {
+                let next = "check the path and its permissions";
+                let file = File::create(path);
+                Box::new(file.or_fail(|e| format!("{}: cannot be written: {e}", path.display()), next)?)
+            }
+            Some(path) => return Ok(Self::File(Output::create(path, true)?)),
+            None => Box::new(io::stdout().lock()),
+        };
+        Ok(Self::Stream(BufWriter::with_capacity(1 << 16, stream)))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Self::File(file) => Ok(file.write(bytes)?),
+            Self::Stream(stream) => Ok(stream.write_all(bytes)?),
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::File(file) => Ok(file.finish()?),
+            Self::Stream(mut stream) => Ok(stream.flush()?),
+        }
+    }
+}
+
 struct Writer {
-    out: BufWriter<Box<dyn Write>>,
+    out: Destination,
     format: Format,
 }
 
@@ -135,51 +172,35 @@ impl Writer {
             _ => Format::JsonLines,
         };
         let path = matches.get_one::<PathBuf>("output").map(PathBuf::as_path);
-        let out: Box<dyn Write> = match path {
-            Some(path) => Box::new(create(path)?),
-            None if matches!(format, Format::Npy) && io::stdout().is_terminal() => {
-                return Err(failure("an array is not for a terminal", "give -o FILE, or another --format"));
-            }
-            None => Box::new(io::stdout().lock()),
-        };
-        let mut out = BufWriter::with_capacity(1 << 16, out);
+        if path.is_none() && matches!(format, Format::Npy) && io::stdout().is_terminal() {
+            return Err(failure("an array is not for a terminal", "give -o FILE, or another --format"));
+        }
+        let mut out = Destination::open(path)?;
         if let Format::Npy = format {
-            out.write_all(&npy_header(rows, width))?;
+            out.write(&npy_header(rows, width))?;
         }
         Ok(Self { out, format })
     }
 
     fn row(&mut self, index: usize, tokens: usize, vector: &[f32]) -> Result<()> {
-        match self.format {
+        let row = match self.format {
             Format::JsonLines => {
                 // As f32 numbers have few digits; in a JSON value they would become f64.
                 let vector = serde_json::to_string(vector)?;
-                writeln!(self.out, r#"{{"index":{index},"tokens":{tokens},"embedding":{vector}}}"#)?;
+                format!("{{\"index\":{index},\"tokens\":{tokens},\"embedding\":{vector}}}\n").into_bytes()
             }
             Format::Csv => {
-                for (i, value) in vector.iter().enumerate() {
-                    let comma = if i == 0 { "" } else { "," };
-                    write!(self.out, "{comma}{value}")?;
-                }
-                writeln!(self.out)?;
+                let values: Vec<String> = vector.iter().map(f32::to_string).collect();
+                (values.join(",") + "\n").into_bytes()
             }
-            Format::Npy => {
-                for value in vector {
-                    self.out.write_all(&value.to_le_bytes())?;
-                }
-            }
-        }
-        Ok(())
+            Format::Npy => vector.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        };
+        self.out.write(&row)
     }
 
-    fn finish(mut self) -> Result<()> {
-        Ok(self.out.flush()?)
+    fn finish(self) -> Result<()> {
+        self.out.finish()
     }
-}
-
-fn create(path: &Path) -> Result<File> {
-    let next = "check the path and its permissions";
-    File::create(path).or_fail(|e| format!("{}: cannot be written: {e}", path.display()), next)
 }
 
 /// Version 1.0: magic, version, length, a dictionary padded so that the values start on a multiple of 64.

@@ -1,7 +1,7 @@
 //! `akunu render`: the prompt that a chat template makes of a conversation.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -39,7 +39,10 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let (bos, eos) = (text("bos", &found.bos), text("eos", &found.eos));
     let prompt = found.template.render(&input, &bos, &eos).next_step("change the conversation, or the template")?;
     let mut out = terminal::out();
-    out.write_all(prompt.as_bytes())?;
+    match io::stdout().is_terminal() {
+        true => out.write_all(terminal::printable(&prompt).as_bytes())?,
+        false => out.write_all(prompt.as_bytes())?,
+    }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -66,9 +66,10 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
     let ops = matches.get_one::<String>("ops");
     let source = Source::of(matches)?;
     let mut options = loading::load_options(matches);
-    let longest = (prompt + 1).max(SHORT + tokens);
+    let each = tokens.saturating_add(SHORT);
+    let longest = prompt.saturating_add(1).max(each);
     options.context = Some(longest);
-    options.sequences = (streams * (SHORT + tokens)).div_ceil(longest) + 2;
+    options.sequences = streams.saturating_mul(each).div_ceil(longest) + 2;
     let mut engine = source.load(options)?;
     let vocab = engine.vocab();
     let ops = match ops {

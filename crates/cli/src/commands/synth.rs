@@ -11,7 +11,7 @@ use clap::ArgMatches;
 
 use crate::failure::NextStep;
 use crate::table::Table;
-use crate::terminal;
+use crate::{interrupt, terminal};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     if matches.get_flag("list") {
@@ -28,6 +28,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let text = |name| matches.get_one::<String>(name).map_or("", String::as_str);
     let path = matches.get_one::<PathBuf>("output").map_or(Path::new(""), PathBuf::as_path);
     let options = synth::Options { overwrite: matches.get_flag("force"), ..Default::default() };
+    interrupt::leave_nothing_unfinished()?;
     let bar = terminal::byte_progress("writing");
     let written = synth::write(text("shape"), text("type"), path, options, &mut |done, total| {
         bar.set_length(total);

@@ -17,7 +17,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let file = Source::of(matches)?.open()?;
     let name = file.path().display().to_string();
     let tokenizer = Tokenizer::from_model_file(&file)
-        .or_fail(|e| format!("{name}: {e}"), "give a model, or a vocabulary, that has a tokenizer")?;
+        .or_fail(|e| format!("{name}: {e}"), "give a model, or a vocabulary, whose tokenizer can be read")?;
     let text = match (matches.get_one::<PathBuf>("file"), matches.get_one::<String>("text").map(String::as_str)) {
         (Some(path), _) => input::file(path)?,
         (None, None | Some("-")) => input::stdin()?,

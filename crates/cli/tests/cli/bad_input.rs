@@ -97,6 +97,21 @@ fn values_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn numbers_without_end_are_refused() {
+    for line in [
+        "bench --depth MAX --prompt 4 --gen 2 --repeat 1",
+        "bench --prompt MAX --gen 2 --repeat 1",
+        "bench --prompt 4 --gen MAX --repeat 1",
+        "bench --streams 63 --prompt MAX --gen MAX",
+        "run Tom -n 1 --context MAX",
+        "run Tom -n 1 --context 4294967296",
+    ] {
+        let sentence = words(&line.replace("MAX", &u64::MAX.to_string())).refused(1);
+        assert!(sentence.contains("context") || sentence.contains("memory"), "{line}: {sentence}");
+    }
+}
+
+#[test]
 fn a_command_line_that_is_not_right_is_refused_with_status_2() {
     for (line, contains) in [
         ("frobnicate", "frobnicate"),

@@ -5,6 +5,7 @@ mod bad_input;
 mod chat;
 mod devices;
 mod embeddings;
+mod endings;
 mod manuals;
 mod measurements;
 mod models;

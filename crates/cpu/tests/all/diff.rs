@@ -87,7 +87,7 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
     for path in models {
         let file = Arc::new(ModelFile::open(&path).unwrap());
         let model = Model::read(&file).unwrap();
-        // Rows of speech need something to be heard first.
+        // Rows of speech need encoded audio first.
         if model.encoder.is_some() {
             continue;
         }

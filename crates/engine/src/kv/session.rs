@@ -4,7 +4,7 @@
 //! The file is checked for the model, the cache's layout and its own length before anything is taken from it.
 
 use crate::{Engine, Error, Sequence};
-use akunu_formats::Output;
+use akunu_formats::{Output, open_regular};
 use akunu_plan::{KV_BLOCK, NO_BLOCK};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -15,6 +15,8 @@ const MAGIC: &[u8; 8] = b"akunuses";
 const VERSION: u32 = 1;
 /// More than any note needs.
 const LONGEST_NOTE: u64 = 64 << 20;
+/// More tokens than any text that a model reads has.
+const LONGEST_TEXT: u64 = 1 << 24;
 /// Bytes of every tensor that the fingerprint looks at.
 const SAMPLE: usize = 256;
 
@@ -74,6 +76,10 @@ impl Engine {
 
     /// Writes a sequence, the text it holds the beginning of, and a note. The file appears when it is complete.
     pub fn save_session(&mut self, path: &Path, sequence: &Sequence, tokens: &[u32], note: &str) -> Result<(), Error> {
+        if tokens.len() as u64 > LONGEST_TEXT || note.len() as u64 > LONGEST_NOTE {
+            let error = SessionError::Damaged("its text or its note is too long to be kept");
+            return Err(Error::Session { path: path.display().to_string(), error });
+        }
         let fingerprint = self.fingerprint();
         let mut out = Output::create(path, true)?;
         out.write(MAGIC)?;
@@ -103,13 +109,12 @@ impl Engine {
 
     /// Takes a session back into the KV cache.
     pub fn load_session(&mut self, path: &Path) -> Result<Session, Error> {
-        self.read_session(path).map_err(|error| Error::Session { path: path.display().to_string(), error })
+        let (file, len) = open_regular(path)?;
+        self.read_session(file, len).map_err(|error| Error::Session { path: path.display().to_string(), error })
     }
 
-    fn read_session(&mut self, path: &Path) -> Result<Session, SessionError> {
-        let file = File::open(path)?;
-        let size = file.metadata()?.len();
-        let mut input = Input { from: BufReader::new(file), left: size };
+    fn read_session(&mut self, file: File, len: u64) -> Result<Session, SessionError> {
+        let mut input = Input { from: BufReader::new(file), left: len };
         if input.array::<8>().map_err(|_| SessionError::NotASession)? != *MAGIC {
             return Err(SessionError::NotASession);
         }
@@ -124,10 +129,10 @@ impl Engine {
         if positions > self.context() as u64 {
             return Err(SessionError::TooLong { positions, context: self.context() });
         }
-        if tokens < positions || note > LONGEST_NOTE {
+        if tokens < positions || tokens > LONGEST_TEXT || note > LONGEST_NOTE {
             return Err(SessionError::Damaged("its lengths contradict each other"));
         }
-        let tokens = input.bytes(tokens.checked_mul(4).ok_or(SessionError::Damaged("it has too many tokens"))?)?;
+        let tokens = input.bytes(4 * tokens)?;
         let tokens: Vec<u32> = tokens.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
         let vocab = self.vocab();
         if tokens.iter().any(|t| *t as usize >= vocab) {

@@ -81,6 +81,7 @@ impl Engine {
         }
     }
 
+    /// Where every layer's rows lie, and the turn of keys that move up by `drop` positions.
     fn shifted_layers(&self, drop: usize) -> Vec<Layer> {
         let config = &self.model().config;
         let layer = |op: &akunu_plan::program::Op| {
@@ -91,7 +92,8 @@ impl Engine {
                 let angle = -(drop as f64) * f64::from(*f);
                 (angle.cos() as f32, angle.sin() as f32)
             };
-            let turn = rope.map(|r| r.frequencies.iter().take(heads.pairs as usize).map(turn).collect());
+            let turn =
+                rope.filter(|_| drop > 0).map(|r| r.frequencies.iter().take(heads.pairs as usize).map(turn).collect());
             Some(Layer { group: heads.kv.group as usize, heads, turn: turn.unwrap_or_default() })
         };
         self.decode_program().ops.iter().filter_map(layer).collect()

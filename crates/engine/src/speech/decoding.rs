@@ -1,7 +1,7 @@
 //! One window of speech to tokens: greedy, the best of several samples, or beams, all rows of the same steps.
 
 use super::{Decoding, Vocabulary};
-use crate::engine::{Outputs, StepInput};
+use crate::step::{Outputs, StepInput};
 use crate::{Engine, Error, Sequence};
 use akunu_plan::DrawVars;
 use akunu_plan::rules::{Chosen, RuleVars, Rules, log_sum};

@@ -1,7 +1,7 @@
 //! When each word was said: the path through what the timing heads looked at, token by token.
 
 use super::{Segment, Vocabulary, Word};
-use crate::engine::{Outputs, StepInput};
+use crate::step::{Outputs, StepInput};
 use crate::{Engine, Error, Sequence};
 use akunu_plan::rules::log_sum;
 

@@ -3,6 +3,9 @@
 use super::{KV_BLOCK, NO_BLOCK, RowVars, StepHeader, StepLayout, StepVars};
 use crate::proof::Proof;
 
+/// KV blocks of a group that a step of several sequences can write: one or two a sequence, and one every [`KV_BLOCK`] rows.
+const MAX_WRITTEN: usize = 256;
+
 /// Why step variables were refused. Nothing was run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
@@ -22,7 +25,7 @@ pub enum StepError {
     ContextFull { row: usize, position: usize, context: usize },
     #[error("row {row} does not come after the row before it, by sequence and place")]
     Order { row: usize },
-    #[error("KV block {block} would be written by two sequences")]
+    #[error("KV block {block} would be written in two places of the block tables")]
     SharedBlock { block: u32 },
     #[error("a chain of steps has an output row twice, or one that is stored ahead of its position or hides places")]
     Chain,
@@ -105,26 +108,33 @@ impl Proof {
         self.check_written(vars, layout.groups, last)
     }
 
-    /// Whether every block that the rows write belongs to one sequence alone, also `last` steps later.
+    /// Whether every block that the rows write belongs to one sequence alone, also `last` steps later. Nothing is allocated.
     fn check_written(&self, vars: &StepVars<'_>, groups: usize, last: usize) -> Result<(), StepError> {
         let rows = vars.rows();
         let several = rows.first().zip(rows.last()).is_some_and(|(first, last)| first.sequence != last.sequence);
         if self.kv_written == 0 || !several {
             return Ok(());
         }
-        let mut written: Vec<(usize, u32, u32)> = Vec::with_capacity(2 * rows.len());
         for group in (0..groups).filter(|g| self.kv_written >> g & 1 == 1) {
+            let (mut written, mut count) = ([(0, 0); MAX_WRITTEN], 0);
+            let mut before: Option<(u32, usize)> = None;
             for row in rows {
-                let blocks = row.place() / KV_BLOCK..=(row.place() + last) / KV_BLOCK;
-                let blocks = &vars.table(group, row.sequence as usize)[blocks];
-                written.extend(blocks.iter().filter(|b| **b != NO_BLOCK).map(|block| (group, *block, row.sequence)));
+                let (first, end) = (row.place() / KV_BLOCK, (row.place() + last) / KV_BLOCK);
+                // Rows that stand in one block write it once.
+                let seen = before.filter(|b| b.0 == row.sequence).map_or(0, |b| b.1 + 1);
+                for &block in &vars.table(group, row.sequence as usize)[first.max(seen)..end + 1] {
+                    let too_many = StepError::TooMany { what: "blocks to write", asked: count + 1, most: MAX_WRITTEN };
+                    *written.get_mut(count).ok_or(too_many)? = (block, row.sequence);
+                    count += usize::from(block != NO_BLOCK);
+                }
+                before = Some((row.sequence, end));
+            }
+            written[..count].sort_unstable();
+            if let Some(pair) = written[..count].windows(2).find(|w| w[0].0 == w[1].0) {
+                return Err(StepError::SharedBlock { block: pair[0].0 });
             }
         }
-        written.sort_unstable();
-        match written.windows(2).find(|w| w[0].0 == w[1].0 && w[0].1 == w[1].1 && w[0].2 != w[1].2) {
-            Some(shared) => Err(StepError::SharedBlock { block: shared[0].1 }),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 

@@ -33,7 +33,8 @@ fn place(running: &mut Running, rows: usize) -> Vec<RowVars> {
         running.memory.step_vars().table_mut(0, sequence).copy_from_slice(table);
     }
     let row = |r| RowVars { position: (r * 29 % 192) as u32, sequence: (r % 2) as u32, ..RowVars::default() };
-    let vars: Vec<RowVars> = (0..rows).map(row).collect();
+    let mut vars: Vec<RowVars> = (0..rows).map(row).collect();
+    vars.sort_by_key(|v| (v.sequence, v.position));
     running.rows(&vars);
     vars
 }

@@ -44,7 +44,7 @@ fn unfolded_frames_are_those_around_each_result() {
 
 #[test]
 fn the_weights_of_a_head_are_its_softmax() {
-    const HEARD: usize = 150;
+    const ENCODED: usize = 150;
     let mut failures = Failures::default();
     let mut backends = backends();
     for seed in 0..24 {
@@ -54,11 +54,11 @@ fn the_weights_of_a_head_are_its_softmax() {
         let (kv_heads, rows) = (1 + noise.below(3), 1 + noise.below(20));
         let heads = kv_heads * noise.pick(&[1, 2]);
         let kv = kv_params(dtype, kv_heads, d);
-        let mut rig = Rig::new(rows.max(HEARD), 0);
+        let mut rig = Rig::new(rows.max(ENCODED), 0);
         rig.kv = vec![KvPool { block_bytes: kv.block_bytes as usize, blocks: 3 }];
         rig.layout.table_blocks = 3;
         let [k, v, q] = [kv_heads, kv_heads, heads].map(|n| rig.f32(n * d));
-        let y = rig.f32(2 * HEARD);
+        let y = rig.f32(2 * ENCODED);
         let write = HeadsParams {
             heads: 0,
             kv_heads: kv_heads as u32,
@@ -82,18 +82,18 @@ fn the_weights_of_a_head_are_its_softmax() {
             sees: Sees::All as u32,
         };
         let head = noise.below(heads);
-        let at = noise.pick(&[0, HEARD]);
-        let params = AttentionWeightsParams { attention, head: head as u32, positions: HEARD as u32, at: at as u32 };
+        let at = noise.pick(&[0, ENCODED]);
+        let params = AttentionWeightsParams { attention, head: head as u32, positions: ENCODED as u32, at: at as u32 };
         let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::Kv(0)];
         rig.op(OpKind::AttentionWeights, Per::Row, &args, Params::AttentionWeights(params));
-        let (keys, values) = (noise.values(HEARD * kv_heads * d), noise.values(HEARD * kv_heads * d));
-        let queries = noise.values(HEARD * heads * d);
-        let length = noise.pick(&[HEARD, 70]);
+        let (keys, values) = (noise.values(ENCODED * kv_heads * d), noise.values(ENCODED * kv_heads * d));
+        let queries = noise.values(ENCODED * heads * d);
+        let length = noise.pick(&[ENCODED, 70]);
         for cpu in one_per_level(&mut backends, &mut noise) {
             let mut running = rig.start(cpu);
             let row =
                 |position: usize| RowVars { position: position as u32, length: length as u32, ..RowVars::default() };
-            running.rows(&(0..HEARD).map(row).collect::<Vec<_>>());
+            running.rows(&(0..ENCODED).map(row).collect::<Vec<_>>());
             let mut vars = running.memory.step_vars();
             vars.table_mut(0, 0).copy_from_slice(&[2, 0, 1]);
             running.set(k, &keys);
@@ -115,11 +115,11 @@ fn the_weights_of_a_head_are_its_softmax() {
                 let score = |p: usize| -> f64 {
                     stored(p).iter().zip(q).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() * 0.3
                 };
-                let exps: Vec<f64> = (0..HEARD).map(|p| if p < length { score(p).exp() } else { 0.0 }).collect();
+                let exps: Vec<f64> = (0..ENCODED).map(|p| if p < length { score(p).exp() } else { 0.0 }).collect();
                 let total: f64 = exps.iter().sum();
                 let want: Vec<f32> = exps.iter().map(|e| (e / total) as f32).collect();
                 let case = format!("seed {seed} {dtype} row {r}");
-                failures.compare(&case, cpu, &running.row(y, r)[at..at + HEARD], &want, |i| 1e-5 * want[i] + 1e-7);
+                failures.compare(&case, cpu, &running.row(y, r)[at..at + ENCODED], &want, |i| 1e-5 * want[i] + 1e-7);
             }
         }
     }

@@ -13,7 +13,7 @@ fn what_lies_between_packed_matrices_stays() {
     let file: Vec<u8> = (0..5000).map(|i| (i * 7 + i / 256) as u8).collect();
     let pages = Pages::filled("test", file.len(), |at| packs.end(at), |at, to| packs.read(&file, at, to)).unwrap();
     // SAFETY: the pages's bytes, which nobody else has.
-    let got = unsafe { std::slice::from_raw_parts(pages.base(), pages.len()) };
+    let got = unsafe { std::slice::from_raw_parts(pages.base(), pages.bytes()) };
     let mut want = file.clone();
     for pack in &packs.0 {
         let range = pack.start..pack.end();

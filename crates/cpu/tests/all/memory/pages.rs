@@ -16,9 +16,9 @@ fn a_filled_block_has_every_byte_in_its_place() {
             Ok(())
         };
         let pages = Pages::filled("test", len, |at| at + CHUNK, read).expect("memory");
-        assert_eq!(pages.len(), len);
+        assert_eq!(pages.bytes(), len);
         // SAFETY: the pages's bytes, which nobody else has.
-        let got = unsafe { std::slice::from_raw_parts(pages.base(), pages.len()) };
+        let got = unsafe { std::slice::from_raw_parts(pages.base(), pages.bytes()) };
         assert_eq!(got.iter().enumerate().find(|(i, b)| **b != byte(*i)), None);
     }
 }
