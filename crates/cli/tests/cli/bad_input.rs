@@ -103,8 +103,8 @@ fn numbers_without_end_are_refused() {
         "bench --prompt MAX --gen 2 --repeat 1",
         "bench --prompt 4 --gen MAX --repeat 1",
         "bench --streams 63 --prompt MAX --gen MAX",
-        "run Tom -n 1 --context MAX",
-        "run Tom -n 1 --context 4294967296",
+        "run embedded Tom -n 1 --context MAX",
+        "run embedded Tom -n 1 --context 4294967296",
     ] {
         let sentence = words(&line.replace("MAX", &u64::MAX.to_string())).refused(1);
         assert!(sentence.contains("context") || sentence.contains("memory"), "{line}: {sentence}");

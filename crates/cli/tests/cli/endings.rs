@@ -40,9 +40,13 @@ fn help_that_cannot_be_written_is_an_error() {
             akunu().args(arguments).stdout(full()).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap(),
         )
     };
-    for arguments in
-        [&["--help"][..], &["--version"], &["run", "--help"], &["tokenize", "Tom"], &["run", "Tom", "-n", "4"]]
-    {
+    for arguments in [
+        &["--help"][..],
+        &["--version"],
+        &["run", "--help"],
+        &["tokenize", "embedded", "Tom"],
+        &["run", "embedded", "Tom", "-n", "4"],
+    ] {
         let sentence = run(arguments).refused(1);
         assert!(sentence.contains("space") && !sentence.contains(".gguf"), "{arguments:?}: {sentence}");
     }
