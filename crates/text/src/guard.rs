@@ -1,7 +1,7 @@
-//! Work of libraries that recurse over what they are given: on a stack of its own, and a panic is a result.
+//! Work of libraries that may panic over what they are given, or recurse over it: a panic is a result, and the stack is ours.
 
 use std::cell::Cell;
-use std::panic;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 use std::thread;
 
@@ -13,8 +13,8 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What `work` gives, or `None` where it panics or there is no thread for it.
-pub(crate) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+/// What `work` gives, or `None` where it panics.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| {
         let others = panic::take_hook();
@@ -24,9 +24,16 @@ pub(crate) fn run<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
             }
         }));
     });
-    let guarded = || {
-        GUARDED.set(true);
-        work()
-    };
-    thread::scope(|scope| thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, guarded).ok()?.join().ok())
+    let outer = GUARDED.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(work));
+    GUARDED.set(outer);
+    result.ok()
+}
+
+/// The same on a large stack, or `None` where there is no thread for it.
+pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+        thread.spawn_scoped(scope, || caught(work)).ok()?.join().ok()?
+    })
 }

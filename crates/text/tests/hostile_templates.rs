@@ -120,7 +120,9 @@ stopped! {
 #[test]
 fn views_of_views_are_lists() {
     for step in ["ns.x[0:2]", "ns.x|reverse", "ns.x|map('string')", "ns.x|chain([])", "ns.x|select"] {
-        let source = format!("{{% set ns=namespace(x=range(3)) %}}{{% for i in range(20000) %}}{{% set ns.x={step} %}}{{% endfor %}}{{{{ ns.x|length }}}}");
+        let source = format!(
+            "{{% set ns=namespace(x=range(3)) %}}{{% for i in range(20000) %}}{{% set ns.x={step} %}}{{% endfor %}}{{{{ ns.x|length }}}}"
+        );
         assert!(matches!(render(&source).unwrap().as_str(), "2" | "3"), "{step}");
     }
     let maps = "{% set ns=namespace(x={'a': 1}) %}{% for i in range(20000) %}{% set ns.x=ns.x|chain({'b': i}) %}{% endfor %}{{ ns.x }}";
@@ -129,11 +131,20 @@ fn views_of_views_are_lists() {
 
 #[test]
 fn what_panicked_or_hung_has_an_answer() {
-    assert_eq!(render("{{ 5 is divisibleby 0 }} {{ 6 is divisibleby(3) }} {{ 'a' is divisibleby 1 }}").unwrap(), "False True False");
+    assert_eq!(
+        render("{{ 5 is divisibleby 0 }} {{ 6 is divisibleby(3) }} {{ 'a' is divisibleby 1 }}").unwrap(),
+        "False True False"
+    );
     assert_eq!(render("{{ 'aba'.count('a') }} {{ 'ab'.count('') }} {{ [1, 2, 1].count(1) }}").unwrap(), "2 3 2");
     assert_eq!(render("{% for i in [1, 1, 2] %}{{ loop.changed(i) }} {% endfor %}").unwrap(), "True False True ");
-    assert_eq!(render("{{ [3, 1, 2][0:2] + [4] }} {{ 'abc'[::-1] }} {{ messages[0:][0].role }}").unwrap(), "[3, 1, 4] cba user");
-    assert_eq!(render("{{ 1 in [1] }} {{ 'b' not in {'a': 1} }} {{ {'k' ~ 1: 2}['k' + '1'] }}").unwrap(), "True True 2");
+    assert_eq!(
+        render("{{ [3, 1, 2][0:2] + [4] }} {{ 'abc'[::-1] }} {{ messages[0:][0].role }}").unwrap(),
+        "[3, 1, 4] cba user"
+    );
+    assert_eq!(
+        render("{{ 1 in [1] }} {{ 'b' not in {'a': 1} }} {{ {'k' ~ 1: 2}['k' + '1'] }}").unwrap(),
+        "True True 2"
+    );
 }
 
 #[test]
@@ -144,6 +155,14 @@ fn err_raise_10mb() {
 
 #[test]
 fn values_nest_by_recursion_without_end() {
-    let nested = format!("{{% macro f(x, n) %}}{{% if n %}}{{{{ f({}x{}, n - 1) }}}}{{% endif %}}{{% endmacro %}}{{{{ f(1, 120) }}}}", "[".repeat(60), "]".repeat(60));
-    assert_eq!(render(&nested).unwrap(), "");
+    let nested = format!(
+        "{{% macro f(x, n) %}}{{% if n %}}{{{{ f({}x{}, n - 1) }}}}{{% endif %}}{{% endmacro %}}{{{{ f(1, 20) }}}}",
+        "[".repeat(60),
+        "]".repeat(60)
+    );
+    assert!(matches!(render(&nested), Err(Error::TemplateStopped(_))));
+    for grow in ["dict(a=x)", "(x, 1)", "[[[x]], 1][0]", "[x]|zip", "{'a': x}.items()|list", "namespace(a=x)"] {
+        let nested = "{% macro f(x, n) %}{{ f(GROW, n - 1) }}{% endmacro %}{{ f(1, 1) }}".replace("GROW", grow);
+        assert!(matches!(render(&nested), Err(Error::TemplateStopped(_))), "{grow}");
+    }
 }

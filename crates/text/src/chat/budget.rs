@@ -2,7 +2,7 @@
 //! count.
 //!
 //! One number per rendering: whatever touches n bytes or n items of a value takes that from it first. It is the thread's,
-//! because a rendering has a thread of its own.
+//! which renders one template at a time.
 
 use std::cell::Cell;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(super) const TEXT: &str = "__text";
 pub(super) const REPEAT: &str = "__repeat";
 /// The filter that lets only numbers pass.
 pub(super) const NUMBER: &str = "__number";
-/// The filter that values go through on their way into a variable.
+/// The filter that values go through on their way into a variable or a list.
 pub(super) const KEEP: &str = "__keep";
 /// The filter that escapes what is added to a text marked `|safe`.
 pub(super) const MARKUP: &str = "__markup";
@@ -38,10 +38,10 @@ const BASE_BYTES: u64 = 64 << 20;
 const BYTES_PER_INPUT_BYTE: u64 = 64;
 /// What an item of a list or dictionary costs to have, and to look at.
 const ITEM: usize = 16;
-const VISIT: usize = 4;
+const VISIT: usize = 16;
 /// Dropping or printing a value recurses once per level.
 const MAX_DEPTH: usize = 200;
-/// How many assignments pass between two looks at how deep values have become.
+/// How many values pass between two looks at how deep values have become.
 const KEEP_EVERY: u64 = 8;
 
 pub(super) const TOO_MUCH_TEXT: &str = "it makes too much text";
@@ -221,20 +221,26 @@ pub(super) fn tick(bytes: usize) -> Result<String, Error> {
     Ok(String::new())
 }
 
-pub(super) fn keep(value: Value) -> Result<Value, Error> {
+pub(super) fn kept(value: Value) -> Result<Value, Error> {
+    keep(&value)?;
+    Ok(value)
+}
+
+/// What goes into a variable or a list must not be too deep; it grows by less between two looks than a stack can take.
+pub(super) fn keep(value: &Value) -> Result<(), Error> {
     if matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::Iterable) {
         KEPT.set(KEPT.get() + 1);
         if KEPT.get() % KEEP_EVERY == 1 {
-            check_depth(&value, MAX_DEPTH)?;
+            check_depth(value, MAX_DEPTH)?;
         }
     }
-    Ok(value)
+    Ok(())
 }
 
 /// Errs where `value` has more than `levels` levels.
 pub(super) fn check_depth(value: &Value, levels: usize) -> Result<(), Error> {
     let Some(below) = levels.checked_sub(1) else { return Err(stopped(TOO_DEEP)) };
-    spend(1)?;
+    spend(VISIT / 2)?;
     match value.kind() {
         ValueKind::Map => {
             for key in value.try_iter()? {

@@ -4,7 +4,7 @@ use minijinja::value::{FunctionArgs, FunctionResult, Rest, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, Value, filters, functions, tests};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::budget::{self, look, read_all, read_items, settle, spend, weight};
+use super::budget::{self, keep, look, read_all, read_items, settle, spend, weight};
 use super::{environment, python};
 
 /// What a filter looks at in the value that it is applied to.
@@ -36,10 +36,14 @@ where
                 pay(value, rest, looks)?;
             }
             let result = settle(filter.call(state, &args)?)?;
-            if !matches!(looks, Looks::Nowhere | Looks::Length) {
-                spend(weight(&result))?;
+            match looks {
+                Looks::Nowhere | Looks::Length => return Ok::<Value, Error>(result),
+                Looks::All => {}
+                // Some make lists of lists.
+                Looks::Items | Looks::Sorting => keep(&result)?,
             }
-            Ok::<Value, Error>(result)
+            spend(weight(&result))?;
+            Ok(result)
         });
     }
 }
@@ -48,7 +52,13 @@ fn pay(value: &Value, rest: &[Value], looks: Looks) -> Result<(), Error> {
     rest.iter().try_for_each(read_all)?;
     match looks {
         Looks::Nowhere => Ok(()),
-        Looks::Length => if value.kind() == ValueKind::String { read_items(value) } else { Ok(()) },
+        Looks::Length => {
+            if value.kind() == ValueKind::String {
+                read_items(value)
+            } else {
+                Ok(())
+            }
+        }
         Looks::Items => {
             read_items(value)?;
             for argument in rest {
@@ -184,7 +194,10 @@ where
 {
     let function = Value::from_function(function);
     environment.add_function(name, move |state: &State<'_, '_>, args: Rest<Value>| {
-        args.iter().try_for_each(|argument| spend(weight(argument)))?;
+        for argument in args.iter() {
+            spend(weight(argument))?;
+            keep(argument)?;
+        }
         function.call(state, &args)
     });
 }
@@ -301,5 +314,6 @@ pub(super) fn method(state: &State<'_, '_>, value: &Value, name: &str, args: &[V
     if value.kind() == ValueKind::Map && matches!(name, "keys" | "values" | "items") {
         read_items(&result)?;
     }
+    keep(&result)?;
     Ok(result)
 }

@@ -48,7 +48,7 @@ pub(super) fn build() -> Environment<'static> {
     environment.add_filter(REPEAT, budget::repeat);
     environment.add_filter(NUMBER, budget::number);
     environment.add_filter(TEXT, text);
-    environment.add_filter(KEEP, budget::keep);
+    environment.add_filter(KEEP, budget::kept);
     environment.add_filter(MARKUP, markup);
     environment.add_function(TICK, budget::tick);
     environment.add_function("raise_exception", raise_exception);
@@ -128,12 +128,7 @@ pub(super) fn join(value: &Value, joiner: Option<String>, rest: Rest<Value>) -> 
     Ok(out)
 }
 
-pub(super) fn replace(
-    value: &Value,
-    from: String,
-    to: String,
-    count: Option<usize>,
-) -> Result<String, Error> {
+pub(super) fn replace(value: &Value, from: String, to: String, count: Option<usize>) -> Result<String, Error> {
     let text = python::str_of(value)?;
     pay_for_replacing(&text, &from, &to)?;
     Ok(match count {

@@ -54,8 +54,9 @@ impl ChatTemplate {
         let Value::Object(input) = input else {
             return Err(Error::TemplateFailed("its input is not a map".to_owned()));
         };
-        let rendered = guard::run(|| self.render_here(input, bos, eos));
-        rendered.unwrap_or_else(|| Err(Error::TemplateFailed("the template engine could not make sense of it".to_owned())))
+        let rendered = guard::caught(|| self.render_here(input, bos, eos));
+        rendered
+            .unwrap_or_else(|| Err(Error::TemplateFailed("the template engine could not make sense of it".to_owned())))
     }
 
     fn render_here(&self, input: &Map<String, Value>, bos: &str, eos: &str) -> Result<String, Error> {

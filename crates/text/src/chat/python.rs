@@ -23,7 +23,7 @@ pub(super) fn str_of(value: &Value) -> Result<String, Error> {
 
 /// `repr(value)`; a namespace may hold itself, so depth is limited here too.
 fn repr(value: &Value, level: usize, out: &mut String) -> Result<(), Error> {
-    budget::spend_at(level, 8)?;
+    budget::spend_at(level, 16)?;
     match value.kind() {
         ValueKind::String => {
             let text = value.as_str().unwrap_or_default();
@@ -124,11 +124,7 @@ pub(super) struct Dumps {
 const MAX_INDENT: usize = 64;
 
 /// The `tojson` filter of transformers: `json.dumps` that keeps non-ASCII characters and escapes no HTML.
-pub(super) fn tojson(
-    value: &Value,
-    ensure_ascii: Option<bool>,
-    kwargs: Kwargs,
-) -> Result<String, Error> {
+pub(super) fn tojson(value: &Value, ensure_ascii: Option<bool>, kwargs: Kwargs) -> Result<String, Error> {
     let indent = match kwargs.get::<Option<Value>>("indent")? {
         None => None,
         Some(width) if width.is_none() => None,
@@ -161,7 +157,7 @@ pub(super) fn tojson(
 
 impl Dumps {
     fn write(&self, value: &Value, level: usize, out: &mut String) -> Result<(), Error> {
-        budget::spend_at(level, 8 + self.indent.as_ref().map_or(0, |i| i.len() * level))?;
+        budget::spend_at(level, 16 + self.indent.as_ref().map_or(0, |i| i.len() * level))?;
         match value.kind() {
             ValueKind::String => {
                 let text = value.as_str().unwrap_or_default();

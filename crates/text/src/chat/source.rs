@@ -220,7 +220,7 @@ mod tests {
             ("{% if x +%}", "{% if x +%}"),
             ("{%- set ns.a = b -%}", "{%- set ns.a = ( b )|__keep -%}"),
             ("{% set x %}", "{% set x %}"),
-            ("{% set x | default(a + b == c) %}", "{% set x | default((a |__count + b|__count )|__read  == c) %}"),
+            ("{% set x | default(a + b == c) %}", "{% set x | default((a |__count + b |__count )|__read == c) %}"),
             ("{%- generation -%}x{% endgeneration %}", "{%- if true -%}x{% endif %}"),
             (
                 "{% raw %}{{ a + b }}{% endraw %}{{ a+b }}",

@@ -4,12 +4,13 @@ use super::Grammar;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Bytes of a grammar.
+/// Bytes of a grammar, and of a schema, which may be that of all health records.
 const MOST_BYTES: usize = 1 << 20;
+const MOST_SCHEMA_BYTES: usize = 4 << 20;
 /// Rules of a Lark grammar and different references of a schema: the library recurses along them.
 const MOST_RULES: usize = 4096;
 /// A multiple of n is matched by as many states, and several at once by as many as their least common multiple.
-const MOST_MULTIPLE: u128 = 100_000;
+const MOST_MULTIPLE: u128 = 50_000;
 
 /// Errs where a grammar is too large.
 pub fn check(grammar: &Grammar) -> Result<(), String> {
@@ -17,8 +18,9 @@ pub fn check(grammar: &Grammar) -> Result<(), String> {
         Grammar::Json => return Ok(()),
         Grammar::JsonSchema(text) | Grammar::Regex(text) | Grammar::Lark(text) | Grammar::Gbnf(text) => text,
     };
-    if text.len() > MOST_BYTES {
-        return Err(format!("it has {} bytes, and at most {MOST_BYTES} can be used", text.len()));
+    let most = if matches!(grammar, Grammar::JsonSchema(_)) { MOST_SCHEMA_BYTES } else { MOST_BYTES };
+    if text.len() > most {
+        return Err(format!("it has {} bytes, and at most {most} can be used", text.len()));
     }
     if let Grammar::Lark(text) = grammar {
         // Every rule begins a line.

@@ -110,7 +110,7 @@ impl<'a> Lexed<'a> {
     /// A regular node with the rules it calls put in.
     fn expanded(&mut self, node: &Node, depth: usize) -> Result<Node, String> {
         self.spend(match node {
-            Node::Text(text) => 1 + text.len(),
+            Node::Text(text) => text.len().max(1),
             Node::Class(ranges, _) => 1 + ranges.len(),
             _ => 1,
         })?;

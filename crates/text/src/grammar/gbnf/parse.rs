@@ -181,7 +181,9 @@ impl Parser<'_> {
             };
             self.take();
             if most.is_some_and(|most| most < least || most > MOST_REPEATS) || least > MOST_REPEATS {
-                return self.error(format!("a repetition has more than {MOST_REPEATS} times, or its ends the wrong way round"));
+                return self.error(format!(
+                    "a repetition has more than {MOST_REPEATS} times, or its ends the wrong way round"
+                ));
             }
             let simple = |least: usize, most: Option<usize>| least <= 1 && most.is_none_or(|most| most == 1);
             node = match node {
