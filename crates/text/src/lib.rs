@@ -15,6 +15,7 @@ mod chat;
 mod error;
 mod gguf;
 mod grammar;
+mod guard;
 mod hash;
 mod hf;
 mod matcher;

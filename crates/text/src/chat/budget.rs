@@ -1,37 +1,47 @@
-//! What one rendering may use: bytes of text and depth of values. Steps and recursion are the engine's to count.
+//! What one rendering may use: bytes of text made or looked at, and depth of values. Steps and recursion are the engine's to
+//! count.
+//!
+//! One number per rendering: whatever touches n bytes or n items of a value takes that from it first. It is the thread's,
+//! which renders one template at a time.
 
+use std::cell::Cell;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use minijinja::value::{Object, ValueKind};
-use minijinja::{Error, ErrorKind, State, Value};
+use minijinja::value::ValueKind;
+use minijinja::{Error, ErrorKind, Value};
 
-/// The filter that counts what an operation made or uses.
+/// The filter that pays for the memory of an operand.
 pub(super) const COUNT: &str = "__count";
-/// The same with everything inside.
-pub(super) const COUNT_ALL: &str = "__count_all";
+/// The filter that pays for looking at everything in a value.
+pub(super) const READ: &str = "__read";
+/// The filter for what `in` searches.
+pub(super) const SEARCH: &str = "__search";
+/// The filter for what `for` goes over.
+pub(super) const WALK: &str = "__walk";
+/// The filter that makes lists of views.
+pub(super) const SETTLE: &str = "__settle";
 /// The filter that writes the operands of `~` as text.
 pub(super) const TEXT: &str = "__text";
 /// The filter that `*` becomes.
 pub(super) const REPEAT: &str = "__repeat";
 /// The filter that lets only numbers pass.
 pub(super) const NUMBER: &str = "__number";
-/// The filter that values go through on their way into a variable.
+/// The filter that values go through on their way into a variable or a list.
 pub(super) const KEEP: &str = "__keep";
 /// The filter that escapes what is added to a text marked `|safe`.
 pub(super) const MARKUP: &str = "__markup";
 /// The function that announces literal text.
 pub(super) const TICK: &str = "__tick";
-/// The variable that holds the budget.
-pub(super) const BUDGET: &str = "__budget";
 
 /// Bytes that any rendering may use, and how many more for every byte of input.
 const BASE_BYTES: u64 = 64 << 20;
 const BYTES_PER_INPUT_BYTE: u64 = 64;
+/// What an item of a list or dictionary costs to have, and to look at.
+const ITEM: usize = 16;
+const VISIT: usize = 16;
 /// Dropping or printing a value recurses once per level.
 const MAX_DEPTH: usize = 200;
-/// How many assignments pass between two looks at how deep values have become.
+/// How many values pass between two looks at how deep values have become.
 const KEEP_EVERY: u64 = 8;
 
 pub(super) const TOO_MUCH_TEXT: &str = "it makes too much text";
@@ -53,61 +63,116 @@ pub(super) fn stopped(why: &'static str) -> Error {
     Error::new(ErrorKind::InvalidOperation, why).with_source(Stopped(why))
 }
 
-#[derive(Debug)]
-pub(super) struct Budget {
-    bytes_left: AtomicU64,
-    kept: AtomicU64,
+thread_local! {
+    /// What the rendering on this thread may still use.
+    static LEFT: Cell<u64> = const { Cell::new(0) };
+    static KEPT: Cell<u64> = const { Cell::new(0) };
 }
 
-impl Object for Budget {}
+/// Begins a rendering on this thread, over an input of so many bytes.
+pub(super) fn begin(input_bytes: usize) {
+    LEFT.set(BASE_BYTES.saturating_add(BYTES_PER_INPUT_BYTE.saturating_mul(input_bytes as u64)));
+    KEPT.set(0);
+}
 
-impl Budget {
-    pub fn new(input_bytes: usize) -> Arc<Budget> {
-        let bytes = BASE_BYTES.saturating_add(BYTES_PER_INPUT_BYTE.saturating_mul(input_bytes as u64));
-        Arc::new(Budget { bytes_left: AtomicU64::new(bytes), kept: AtomicU64::new(0) })
-    }
-
-    /// As [`Self::spend`], at a depth of values that may be too much.
-    pub fn spend_at(&self, level: usize, bytes: usize) -> Result<(), Error> {
-        if level > MAX_DEPTH { Err(stopped(TOO_DEEP)) } else { self.spend(bytes) }
-    }
-
-    /// Takes `bytes` from what is left.
-    pub fn spend(&self, bytes: usize) -> Result<(), Error> {
-        let take = |left: u64| left.checked_sub(bytes as u64);
-        match self.bytes_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(stopped(TOO_MUCH_TEXT)),
+/// Takes `bytes` from what is left.
+pub(super) fn spend(bytes: usize) -> Result<(), Error> {
+    match LEFT.get().checked_sub(bytes as u64) {
+        Some(left) => {
+            LEFT.set(left);
+            Ok(())
         }
+        None => Err(stopped(TOO_MUCH_TEXT)),
     }
 }
 
-/// The budget of the rendering that `state` belongs to.
-pub(super) fn of(state: &State<'_, '_>) -> Result<Arc<Budget>, Error> {
-    let found = state.lookup(BUDGET).and_then(|value| value.downcast_object::<Budget>());
-    found.ok_or_else(|| stopped("it replaced a variable that it must not touch"))
+/// As [`spend`], at a depth of values that may be too much.
+pub(super) fn spend_at(level: usize, bytes: usize) -> Result<(), Error> {
+    if level > MAX_DEPTH { Err(stopped(TOO_DEEP)) } else { spend(bytes) }
+}
+
+/// Pays for looking at a text of so many bytes, which is faster than making it.
+pub(super) fn look(bytes: usize) -> Result<(), Error> {
+    spend(bytes / 4 + 1)
 }
 
 /// How much memory a value may stand for, roughly.
 pub(super) fn weight(value: &Value) -> usize {
     match value.kind() {
         ValueKind::String => value.as_str().map_or(0, str::len),
-        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => value.len().unwrap_or(0).saturating_mul(16),
-        _ => 16,
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => value.len().unwrap_or(0).saturating_mul(ITEM),
+        _ => ITEM,
     }
 }
 
-pub(super) fn count(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
-    of(state)?.spend(weight(&value))?;
+/// Pays for looking at everything in a value, as comparing, sorting, hashing and writing do; a namespace may hold itself.
+pub(super) fn read_all(value: &Value) -> Result<(), Error> {
+    fn read(value: &Value, level: usize) -> Result<(), Error> {
+        spend_at(level, VISIT)?;
+        match value.kind() {
+            ValueKind::String => look(value.as_str().map_or(0, str::len))?,
+            ValueKind::Map => {
+                for key in value.try_iter()? {
+                    read(&value.get_item(&key)?, level + 1)?;
+                    read(&key, level + 1)?;
+                }
+            }
+            ValueKind::Seq | ValueKind::Iterable => {
+                for item in value.try_iter()? {
+                    read(&item, level + 1)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+    read(value, 0)
+}
+
+/// Pays for looking at a value's items, or at the bytes of a text.
+pub(super) fn read_items(value: &Value) -> Result<(), Error> {
+    match value.kind() {
+        ValueKind::String => look(value.as_str().map_or(0, str::len)),
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => spend(value.len().unwrap_or(0).saturating_mul(VISIT)),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn count(value: Value) -> Result<Value, Error> {
+    spend(weight(&value))?;
     Ok(value)
 }
 
-pub(super) fn count_all(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
-    let budget = of(state)?;
-    if matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) {
-        for item in value.try_iter()? {
-            budget.spend(16 + weight(&item))?;
-        }
+/// `value` as a list if it would otherwise be computed anew whenever somebody looks: such views of views have no end.
+pub(super) fn settle(value: Value) -> Result<Value, Error> {
+    if value.kind() != ValueKind::Iterable {
+        return Ok(value);
+    }
+    let mut items = Vec::new();
+    for item in value.try_iter()? {
+        spend(ITEM)?;
+        items.push(item);
+    }
+    Ok(Value::from(items))
+}
+
+pub(super) fn read(value: Value) -> Result<Value, Error> {
+    read_all(&value)?;
+    Ok(value)
+}
+
+/// The right side of `in`: of a dictionary only the key is looked up.
+pub(super) fn search(value: Value) -> Result<Value, Error> {
+    if value.kind() != ValueKind::Map {
+        read_all(&value)?;
+    }
+    Ok(value)
+}
+
+/// What a loop goes over: the characters of a text are counted before the first.
+pub(super) fn walk(value: Value) -> Result<Value, Error> {
+    if matches!(value.kind(), ValueKind::String | ValueKind::Map) {
+        read_items(&value)?;
     }
     Ok(value)
 }
@@ -126,7 +191,7 @@ pub(super) fn number(value: Value) -> Result<Value, Error> {
 }
 
 /// `left * right`: numbers, or a text or list repeated.
-pub(super) fn repeat(state: &State<'_, '_>, left: Value, right: Value) -> Result<Value, Error> {
+pub(super) fn repeat(left: Value, right: Value) -> Result<Value, Error> {
     if is_numeric(&left) && is_numeric(&right) {
         let float = |value: &Value| value.kind() == ValueKind::Number && !value.is_integer();
         if float(&left) || float(&right) {
@@ -139,7 +204,7 @@ pub(super) fn repeat(state: &State<'_, '_>, left: Value, right: Value) -> Result
     let (repeated, times) = if is_numeric(&left) { (&right, &left) } else { (&left, &right) };
     let times = i64::try_from(times.clone()).map_err(|_| unsupported(&left, &right))?;
     let times = usize::try_from(times.max(0)).unwrap_or(usize::MAX);
-    of(state)?.spend(weight(repeated).saturating_mul(times))?;
+    spend(weight(repeated).saturating_mul(times))?;
     match repeated.kind() {
         ValueKind::String => Ok(Value::from(repeated.as_str().unwrap_or_default().repeat(times))),
         ValueKind::Seq | ValueKind::Iterable => {
@@ -151,35 +216,40 @@ pub(super) fn repeat(state: &State<'_, '_>, left: Value, right: Value) -> Result
     }
 }
 
-pub(super) fn tick(state: &State<'_, '_>, bytes: usize) -> Result<String, Error> {
-    of(state)?.spend(bytes)?;
+pub(super) fn tick(bytes: usize) -> Result<String, Error> {
+    spend(bytes)?;
     Ok(String::new())
 }
 
-pub(super) fn keep(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
-    let container = matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::Iterable);
-    if container {
-        let budget = of(state)?;
-        if budget.kept.fetch_add(1, Ordering::Relaxed).is_multiple_of(KEEP_EVERY) {
-            check_depth(&value, MAX_DEPTH, &budget)?;
-        }
-    }
+pub(super) fn kept(value: Value) -> Result<Value, Error> {
+    keep(&value)?;
     Ok(value)
 }
 
+/// What goes into a variable or a list must not be too deep; it grows by less between two looks than a stack can take.
+pub(super) fn keep(value: &Value) -> Result<(), Error> {
+    if matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::Iterable) {
+        KEPT.set(KEPT.get() + 1);
+        if KEPT.get() % KEEP_EVERY == 1 {
+            check_depth(value, MAX_DEPTH)?;
+        }
+    }
+    Ok(())
+}
+
 /// Errs where `value` has more than `levels` levels.
-pub(super) fn check_depth(value: &Value, levels: usize, budget: &Budget) -> Result<(), Error> {
+pub(super) fn check_depth(value: &Value, levels: usize) -> Result<(), Error> {
     let Some(below) = levels.checked_sub(1) else { return Err(stopped(TOO_DEEP)) };
-    budget.spend(1)?;
+    spend(VISIT / 2)?;
     match value.kind() {
         ValueKind::Map => {
             for key in value.try_iter()? {
-                check_depth(&value.get_item(&key)?, below, budget)?;
+                check_depth(&value.get_item(&key)?, below)?;
             }
         }
-        ValueKind::Seq | ValueKind::Iterable if value.len().is_some() => {
+        ValueKind::Seq | ValueKind::Iterable => {
             for item in value.try_iter()? {
-                check_depth(&item, below, budget)?;
+                check_depth(&item, below)?;
             }
         }
         _ => {}

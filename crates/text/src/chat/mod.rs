@@ -1,6 +1,7 @@
 //! Chat templates: conversations to prompts, as HF transformers renders them.
 
 mod budget;
+mod builtins;
 mod clock;
 mod environment;
 mod expression;
@@ -12,10 +13,11 @@ use std::sync::Arc;
 
 use minijinja::value::Value as Dynamic;
 use minijinja::{Environment, ErrorKind};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{Error, excerpt};
-use budget::{BUDGET, Budget, Stopped};
+use crate::guard;
+use budget::Stopped;
 use environment::Raised;
 
 /// A template that turns a conversation into a prompt. Cloning shares it.
@@ -52,7 +54,13 @@ impl ChatTemplate {
         let Value::Object(input) = input else {
             return Err(Error::TemplateFailed("its input is not a map".to_owned()));
         };
-        let budget = Budget::new(size(input.values()));
+        let rendered = guard::caught(|| self.render_here(input, bos, eos));
+        rendered
+            .unwrap_or_else(|| Err(Error::TemplateFailed("the template engine could not make sense of it".to_owned())))
+    }
+
+    fn render_here(&self, input: &Map<String, Value>, bos: &str, eos: &str) -> Result<String, Error> {
+        budget::begin(size(input.values()));
         // What transformers always passes, so that templates find them defined.
         let mut context: Vec<(&str, Dynamic)> = vec![
             ("messages", Dynamic::from(Vec::<Dynamic>::new())),
@@ -64,9 +72,8 @@ impl ChatTemplate {
         ];
         context.extend(input.iter().map(|(key, value)| (key.as_str(), Dynamic::from_serialize(value))));
         for (_, value) in &context {
-            budget::check_depth(value, MAX_INPUT_DEPTH, &budget).map_err(|error| failure(&error))?;
+            budget::check_depth(value, MAX_INPUT_DEPTH).map_err(|error| failure(&error))?;
         }
-        context.push((BUDGET, Dynamic::from_dyn_object(budget)));
         let context: Dynamic = context.into_iter().collect();
         let template = self.environment.get_template(NAME).map_err(|error| failure(&error))?;
         template.render(context).map_err(|error| failure(&error))
@@ -107,7 +114,7 @@ fn failure(error: &minijinja::Error) -> Error {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(current) = cause {
         if let Some(raised) = current.downcast_ref::<Raised>() {
-            return Error::TemplateRaised(raised.0.clone());
+            return Error::TemplateRaised(shown(&raised.0));
         }
         if let Some(stopped) = current.downcast_ref::<Stopped>() {
             return Error::TemplateStopped(stopped.0);
@@ -123,6 +130,14 @@ fn failure(error: &minijinja::Error) -> Error {
         cause = current.source();
     }
     Error::TemplateFailed(describe(error))
+}
+
+/// A message of the template's, as much of it as anybody reads, on one line.
+fn shown(message: &str) -> String {
+    const MOST_CHARS: usize = 500;
+    let end = message.char_indices().nth(MOST_CHARS).map_or(message.len(), |(at, _)| at);
+    let line = message[..end].chars().map(|c| if c.is_control() { ' ' } else { c });
+    line.chain((end < message.len()).then_some('…')).collect()
 }
 
 /// The innermost reason and its line, in one sentence.

@@ -3,31 +3,31 @@
 use std::fmt::Write;
 
 use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Error, ErrorKind, State, Value};
+use minijinja::{Error, ErrorKind, Value};
 
-use super::budget::{self, Budget};
+use super::{budget, builtins};
 
 /// `str(value)`.
-pub(super) fn str_of(value: &Value, budget: &Budget) -> Result<String, Error> {
+pub(super) fn str_of(value: &Value) -> Result<String, Error> {
     let mut out = String::new();
     match value.as_str() {
         Some(text) => {
-            budget.spend(text.len())?;
+            budget::spend(text.len())?;
             out.push_str(text);
         }
         None if value.is_undefined() => {}
-        None => repr(value, 0, budget, &mut out)?,
+        None => repr(value, 0, &mut out)?,
     }
     Ok(out)
 }
 
 /// `repr(value)`; a namespace may hold itself, so depth is limited here too.
-fn repr(value: &Value, level: usize, budget: &Budget, out: &mut String) -> Result<(), Error> {
-    budget.spend_at(level, 8)?;
+fn repr(value: &Value, level: usize, out: &mut String) -> Result<(), Error> {
+    budget::spend_at(level, 16)?;
     match value.kind() {
         ValueKind::String => {
             let text = value.as_str().unwrap_or_default();
-            budget.spend(text.len())?;
+            budget::spend(text.len())?;
             repr_string(text, out);
         }
         ValueKind::Number => number(value, out),
@@ -35,17 +35,17 @@ fn repr(value: &Value, level: usize, budget: &Budget, out: &mut String) -> Resul
             out.push('{');
             for (i, key) in value.try_iter()?.enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
-                repr(&key, level + 1, budget, out)?;
+                repr(&key, level + 1, out)?;
                 out.push_str(": ");
-                repr(&value.get_item(&key)?, level + 1, budget, out)?;
+                repr(&value.get_item(&key)?, level + 1, out)?;
             }
             out.push('}');
         }
-        ValueKind::Seq | ValueKind::Iterable if value.len().is_some() => {
+        ValueKind::Seq | ValueKind::Iterable => {
             out.push('[');
             for (i, item) in value.try_iter()?.enumerate() {
                 out.push_str(if i > 0 { ", " } else { "" });
-                repr(&item, level + 1, budget, out)?;
+                repr(&item, level + 1, out)?;
             }
             out.push(']');
         }
@@ -124,12 +124,7 @@ pub(super) struct Dumps {
 const MAX_INDENT: usize = 64;
 
 /// The `tojson` filter of transformers: `json.dumps` that keeps non-ASCII characters and escapes no HTML.
-pub(super) fn tojson(
-    state: &State<'_, '_>,
-    value: &Value,
-    ensure_ascii: Option<bool>,
-    kwargs: Kwargs,
-) -> Result<String, Error> {
+pub(super) fn tojson(value: &Value, ensure_ascii: Option<bool>, kwargs: Kwargs) -> Result<String, Error> {
     let indent = match kwargs.get::<Option<Value>>("indent")? {
         None => None,
         Some(width) if width.is_none() => None,
@@ -155,19 +150,18 @@ pub(super) fn tojson(
         sort_keys: kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
     };
     kwargs.assert_all_used()?;
-    let budget = budget::of(state)?;
     let mut out = String::new();
-    dumps.write(value, 0, &budget, &mut out)?;
+    dumps.write(value, 0, &mut out)?;
     Ok(out)
 }
 
 impl Dumps {
-    fn write(&self, value: &Value, level: usize, budget: &Budget, out: &mut String) -> Result<(), Error> {
-        budget.spend_at(level, 8 + self.indent.as_ref().map_or(0, |i| i.len() * level))?;
+    fn write(&self, value: &Value, level: usize, out: &mut String) -> Result<(), Error> {
+        budget::spend_at(level, 16 + self.indent.as_ref().map_or(0, |i| i.len() * level))?;
         match value.kind() {
             ValueKind::String => {
                 let text = value.as_str().unwrap_or_default();
-                budget.spend(text.len())?;
+                budget::spend(text.len())?;
                 self.string(text, out);
             }
             ValueKind::None => out.push_str("null"),
@@ -181,19 +175,22 @@ impl Dumps {
                 },
             },
             ValueKind::Map => {
+                budget::read_items(value)?;
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
                 if self.sort_keys {
+                    builtins::pay_for_sorting(&Value::from(keys.clone()))?;
                     keys.sort();
                 }
                 self.container(&keys, '{', '}', level, out, |key, out| {
-                    self.string(&key_text(key, budget)?, out);
+                    self.string(&key_text(key)?, out);
                     out.push_str(&self.key);
-                    self.write(&value.get_item(key)?, level + 1, budget, out)
+                    self.write(&value.get_item(key)?, level + 1, out)
                 })?;
             }
             ValueKind::Seq | ValueKind::Iterable => {
+                budget::spend(budget::weight(value))?;
                 let items: Vec<Value> = value.try_iter()?.collect();
-                self.container(&items, '[', ']', level, out, |item, out| self.write(item, level + 1, budget, out))?;
+                self.container(&items, '[', ']', level, out, |item, out| self.write(item, level + 1, out))?;
             }
             kind => {
                 let message = format!("Object of type {kind} is not JSON serializable");
@@ -214,6 +211,7 @@ impl Dumps {
     ) -> Result<(), Error> {
         out.push(open);
         for (i, item) in items.iter().enumerate() {
+            budget::spend(self.item.len() + self.key.len())?;
             if i > 0 {
                 out.push_str(&self.item);
             }
@@ -258,11 +256,11 @@ impl Dumps {
 }
 
 /// A dictionary's key as JSON has it.
-fn key_text(key: &Value, budget: &Budget) -> Result<String, Error> {
+fn key_text(key: &Value) -> Result<String, Error> {
     match key.kind() {
         ValueKind::Bool => Ok(if key.is_true() { "true" } else { "false" }.to_owned()),
         ValueKind::None => Ok("null".to_owned()),
-        _ => str_of(key, budget),
+        _ => str_of(key),
     }
 }
 
@@ -290,8 +288,9 @@ mod tests {
 
     #[test]
     fn containers_as_python_writes_them() {
+        budget::begin(0);
         let value = Value::from_serialize(serde_json::json!({"b": [1, 2.0, true, null, "it's", "q\"'\n"], "a": {}}));
-        let shown = str_of(&value, &Budget::new(0)).unwrap();
+        let shown = str_of(&value).unwrap();
         assert_eq!(shown, r#"{'b': [1, 2.0, True, None, "it's", 'q"\'\n'], 'a': {}}"#);
     }
 }

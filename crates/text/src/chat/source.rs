@@ -44,6 +44,9 @@ pub(super) fn prepare(source: &str) -> Result<String, &'static str> {
         let after = &tag[parsed.length..];
         if parsed.keyword() == "raw" {
             let end = find_endraw(after).unwrap_or(after.len());
+            if end >= SHORT_LITERAL {
+                out.push_str(&format!("{} do {TICK}({end}) %}}", parsed.open));
+            }
             out.push_str(&tag[..parsed.length + end]);
             rest = &after[end..];
             continue;
@@ -171,7 +174,7 @@ impl<'s> Tag<'s> {
                     out.push_str(KEEP);
                     out.push(' ');
                 }
-                None => out.push_str(self.body),
+                None => counted(self.body, out),
             },
             _ => counted(self.body, out),
         }
@@ -188,8 +191,20 @@ impl<'s> Tag<'s> {
 /// Where the `=` of `set target = value` is.
 fn assignment(body: &str) -> Option<usize> {
     let bytes = body.as_bytes();
-    let at = bytes.iter().position(|&b| b == b'=')?;
-    (bytes.get(at + 1) != Some(&b'=')).then_some(at)
+    let (mut at, mut depth) = (0, 0usize);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            b'=' if depth == 0 => return (bytes.get(at + 1) != Some(&b'=')).then_some(at),
+            // The target of a block has filters, and no value.
+            b'|' if depth == 0 => return None,
+            quote @ (b'\'' | b'"') => at = string_end(bytes, at, quote)? - 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 #[cfg(test)]
@@ -205,6 +220,7 @@ mod tests {
             ("{% if x +%}", "{% if x +%}"),
             ("{%- set ns.a = b -%}", "{%- set ns.a = ( b )|__keep -%}"),
             ("{% set x %}", "{% set x %}"),
+            ("{% set x | default(a + b == c) %}", "{% set x | default((a |__count + b |__count )|__read == c) %}"),
             ("{%- generation -%}x{% endgeneration %}", "{%- if true -%}x{% endif %}"),
             (
                 "{% raw %}{{ a + b }}{% endraw %}{{ a+b }}",
@@ -215,6 +231,8 @@ mod tests {
             assert_eq!(prepare(source).as_deref(), Ok(expected), "{source}");
         }
         let long = "x".repeat(40);
+        let raw = format!("{{%- raw -%}}{long}{{% endraw %}}");
+        assert_eq!(prepare(&raw).unwrap(), format!("{{%- do __tick(40) %}}{raw}"));
         let ticked = prepare(&format!("{{% if a -%}}{long}")).unwrap();
         assert_eq!(ticked, format!("{{% if a %}}{{% do __tick(40) -%}}{long}"));
         let ticked = prepare(&format!("{{{{ a }}}}{long}")).unwrap();

@@ -1,16 +1,19 @@
 //! Which tokens may come next. Matching is `llguidance`'s; here it learns our vocabularies.
 
-use super::{Grammar, gbnf};
-use crate::{Encode, Error, Tokenizer};
+use super::{Grammar, gbnf, limits};
+use crate::{Encode, Error, Tokenizer, guard};
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
 use llguidance::{Matcher as Inner, ParserFactory};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Tokens longer than this are never part of a constrained text: the trie's nodes count their depth in 10 bits.
 const LONGEST_TOKEN: usize = 512;
 /// The trie counts nodes in 22 bits.
 const MOST_BYTES: usize = 4_000_000;
+/// The trie goes past all tokens of the same bytes to add another.
+const MOST_ALIKE: usize = 1000;
 
 /// Compiles grammars for one vocabulary.
 pub struct Grammars {
@@ -44,49 +47,64 @@ impl Grammars {
     pub fn new(tokenizer: &Tokenizer, vocab: usize) -> Result<Self, Error> {
         let ends: Vec<u32> =
             tokenizer.end_of_generation().iter().copied().filter(|id| (*id as usize) < vocab).collect();
-        let bytes: usize = (0..vocab as u32).map(|id| tokenizer.token_bytes(id).len()).sum();
-        if bytes > MOST_BYTES {
-            let reason = format!("the vocabulary has {bytes} bytes, and at most {MOST_BYTES} can be constrained");
-            return Err(Error::Grammar(reason));
-        }
         let mut words: Vec<Vec<u8>> = (0..vocab as u32)
             .map(|id| {
                 let bytes = tokenizer.token_bytes(id);
-                match tokenizer.is_special(id) {
+                let word = match tokenizer.is_special(id) {
                     // Never a part of text, only by name.
                     true => {
                         [&[TokTrie::SPECIAL_TOKEN_MARKER], tokenizer.token_text(id).unwrap_or("").as_bytes()].concat()
                     }
-                    false if bytes.len() > LONGEST_TOKEN => Vec::new(),
                     false => bytes.to_vec(),
-                }
+                };
+                if word.len() > LONGEST_TOKEN { Vec::new() } else { word }
             })
             .collect();
+        let bytes: usize = words.iter().map(Vec::len).sum();
+        if bytes > MOST_BYTES {
+            let reason = format!("the vocabulary has {bytes} bytes, and at most {MOST_BYTES} can be constrained");
+            return Err(Error::Grammar(reason));
+        }
+        let mut alike: HashMap<&[u8], usize> = HashMap::with_capacity(words.len());
+        for word in words.iter().filter(|word| !word.is_empty()) {
+            let same = alike.entry(word).or_default();
+            *same += 1;
+            if *same > MOST_ALIKE {
+                let reason = format!("more than {MOST_ALIKE} tokens of the vocabulary are the same bytes");
+                return Err(Error::Grammar(reason));
+            }
+        }
         // A vocabulary without an end gets one that no model chooses.
         if ends.is_empty() {
             words.push(b"\xff<end>".to_vec());
         }
         let info = TokRxInfo::new(words.len() as u32, ends.first().copied().unwrap_or(words.len() as u32 - 1));
-        let mut trie = TokTrie::from(&info, &words);
-        if !ends.is_empty() {
-            trie = trie.with_eos_tokens(&ends);
-        }
-        let env: TokEnv = Arc::new(Vocabulary { trie, tokenizer: tokenizer.clone() });
-        let caps = InferenceCapabilities { ff_tokens: true, ..Default::default() };
-        let slices = llguidance::earley::SlicedBiasComputer::general_slices();
+        let factory = guard::on_large_stack(|| {
+            let mut trie = TokTrie::from(&info, &words);
+            if !ends.is_empty() {
+                trie = trie.with_eos_tokens(&ends);
+            }
+            let env: TokEnv = Arc::new(Vocabulary { trie, tokenizer: tokenizer.clone() });
+            let caps = InferenceCapabilities { ff_tokens: true, ..Default::default() };
+            let slices = llguidance::earley::SlicedBiasComputer::general_slices();
+            ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Grammar(sentence(&e.to_string())))
+        });
         let mut factory =
-            ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Grammar(sentence(&e.to_string())))?;
+            factory.unwrap_or_else(|| Err(Error::Grammar("its vocabulary does not fit into a trie".to_owned())))?;
         factory.quiet();
         factory.limits_mut().verbose_errors = false;
         Ok(Self { factory })
     }
 
     pub fn compile(&self, grammar: &Grammar) -> Result<Matcher, Error> {
+        guard::on_large_stack(|| self.compile_here(grammar)).unwrap_or_else(|| Err(Error::Grammar(NO_SENSE.to_owned())))
+    }
+
+    fn compile_here(&self, grammar: &Grammar) -> Result<Matcher, Error> {
+        limits::check(grammar).map_err(Error::Grammar)?;
         let grammar = match grammar {
             Grammar::Json => json(serde_json::json!({ "type": "object" })),
-            Grammar::JsonSchema(text) => {
-                json(serde_json::from_str(text).map_err(|e| Error::Grammar(format!("it is not JSON: {e}")))?)
-            }
+            Grammar::JsonSchema(text) => json(limits::schema(text).map_err(Error::Grammar)?),
             Grammar::Regex(text) => TopLevelGrammar::from_regex(text),
             Grammar::Lark(text) => TopLevelGrammar::from_lark(text.clone()),
             Grammar::Gbnf(text) => TopLevelGrammar::from_lark(gbnf::to_lark(text).map_err(Error::Grammar)?),
@@ -98,6 +116,8 @@ impl Grammars {
         }
     }
 }
+
+const NO_SENSE: &str = "the library that matches it could not make sense of it";
 
 /// White space between the parts of JSON: a space, or a line with its indentation; not without end, for models that stray.
 const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,16}";
@@ -115,11 +135,26 @@ fn json(mut schema: serde_json::Value) -> TopLevelGrammar {
 fn sentence(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or("is not valid");
-    match lines.find_map(|line| line.strip_prefix("error: ")) {
+    if first.starts_with("panic") {
+        // It counts symbols in 16 bits.
+        let many = first.contains("symbols.len()");
+        return if many { "it has too many parts" } else { NO_SENSE }.to_owned();
+    }
+    if first.contains("NoExtensionBias") {
+        return "no token of the vocabulary can go on with it".to_owned();
+    }
+    let sentence = match lines.find_map(|line| line.strip_prefix("error: ")) {
         Some(reason) => format!("{first} {reason}"),
         None => first.to_owned(),
+    };
+    match sentence.char_indices().nth(LONGEST_SENTENCE) {
+        Some((end, _)) => format!("{}…", &sentence[..end]),
+        None => sentence,
     }
 }
+
+/// Characters of an error that are shown.
+const LONGEST_SENTENCE: usize = 300;
 
 /// A text on its way through a grammar.
 pub struct Matcher {

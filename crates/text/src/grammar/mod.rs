@@ -3,6 +3,8 @@
 
 #[cfg(feature = "grammar")]
 mod gbnf;
+#[cfg(feature = "grammar")]
+mod limits;
 #[cfg_attr(not(feature = "grammar"), path = "absent.rs")]
 mod matching;
 

@@ -5,11 +5,12 @@
 //! go on. Characters are compared by their first byte of UTF-8, because the lexer sees bytes.
 
 use super::{Node, may_be_empty};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::hash_map::{DefaultHasher, Entry};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 
-/// Pairs of states that are visited to compare two terminals, at most; beyond, anything is taken to be possible.
-const MOST_STATES: usize = 2000;
-/// Nodes that are copied for all comparisons, at most.
+/// Nodes that are copied to compare terminals, at most: once, and in all. Beyond, anything is taken to be possible.
+const MOST_WORK_ONCE: usize = 1 << 19;
 const MOST_WORK: usize = 1 << 22;
 
 /// A set of first bytes.
@@ -17,8 +18,6 @@ const MOST_WORK: usize = 1 << 22;
 pub struct Bytes([u64; 4]);
 
 impl Bytes {
-    const ALL: Self = Self([u64::MAX; 4]);
-
     pub fn or(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] | other.0[i]))
     }
@@ -47,9 +46,8 @@ pub fn first(node: &Node) -> Bytes {
     match node {
         Node::Text(text) => text.chars().next().map_or(Bytes::default(), |c| Bytes::of(c.into(), c.into())),
         Node::Class(..) | Node::Any | Node::Rule(_) => {
-            let starts = intervals(&[node]);
-            let parts = starts.iter().filter(|(start, _)| !after(node, *start).is_empty());
-            parts.map(|(start, last)| Bytes::of(u32::from(*start), *last)).fold(Bytes::default(), Bytes::or)
+            let alike = alike([node].into_iter());
+            alike.iter().filter(|(c, _)| takes(node, *c)).map(|(_, bytes)| *bytes).fold(Bytes::default(), Bytes::or)
         }
         Node::Sequence(nodes) => {
             let filled = nodes.iter().position(|n| !may_be_empty(n, &[])).map_or(nodes.len(), |at| at + 1);
@@ -60,9 +58,25 @@ pub fn first(node: &Node) -> Bytes {
     }
 }
 
-/// Whether a class has a character.
-fn has(ranges: &[(char, char)], negated: bool, c: char) -> bool {
-    ranges.iter().any(|(first, last)| (*first..=*last).contains(&c)) != negated
+/// Whether a node is one character, and nothing else.
+pub fn is_single(node: &Node) -> bool {
+    match node {
+        Node::Text(text) => text.chars().nth(1).is_none(),
+        Node::Class(..) | Node::Any => true,
+        _ => false,
+    }
+}
+
+/// Whether a class takes a character.
+fn takes(node: &Node, c: char) -> bool {
+    match node {
+        Node::Class(ranges, negated) => {
+            let before = ranges.partition_point(|(first, _)| *first <= c);
+            (before > 0 && c <= ranges[before - 1].1) != *negated
+        }
+        Node::Any => true,
+        _ => false,
+    }
 }
 
 /// What may follow where `node`, which has no rules, has taken `c`.
@@ -74,9 +88,8 @@ fn after(node: &Node, c: char) -> Vec<Node> {
             Some(rest) => vec![Node::Text(rest.to_owned())],
             None => Vec::new(),
         },
-        Node::Class(ranges, negated) if has(ranges, *negated, c) => end(),
-        Node::Any => end(),
-        Node::Class(..) | Node::Rule(_) => Vec::new(),
+        Node::Class(..) | Node::Any if takes(node, c) => end(),
+        Node::Class(..) | Node::Any | Node::Rule(_) => Vec::new(),
         Node::Sequence(nodes) => {
             let mut out = Vec::new();
             for (i, node) in nodes.iter().enumerate() {
@@ -107,91 +120,109 @@ fn then(head: Node, rest: &[Node]) -> Node {
 
 fn size(node: &Node) -> usize {
     1 + match node {
-        Node::Text(_) | Node::Any | Node::Rule(_) => 0,
-        Node::Class(ranges, _) => ranges.len() / 8,
+        Node::Text(text) => text.len() / 64,
+        Node::Class(..) | Node::Any | Node::Rule(_) => 0,
         Node::Sequence(nodes) | Node::Either(nodes) => nodes.iter().map(size).sum(),
         Node::Repeat(node, ..) => size(node),
     }
 }
 
-/// Characters among which none of the nodes can tell a difference: the first, and the last as a number.
-fn intervals(nodes: &[&Node]) -> Vec<(char, u32)> {
-    fn starts(node: &Node, out: &mut BTreeSet<u32>) {
-        let mut range = |first: char, last: char| out.extend([u32::from(first), u32::from(last) + 1]);
+/// Characters among which none of the nodes can tell a difference: one of them, and the first bytes of all.
+fn alike<'n>(nodes: impl Iterator<Item = &'n Node>) -> Vec<(char, Bytes)> {
+    /// Where a set of characters that the nodes have begins or ends, and which one.
+    fn edges(node: &Node, sets: &mut HashSet<Node>, out: &mut BTreeMap<u32, u64>) {
+        let mut range = |first: char, last: char, set: u64| {
+            *out.entry(first.into()).or_default() ^= set;
+            *out.entry(u32::from(last) + 1).or_default() ^= set;
+        };
+        let number = |set: &dyn Fn(&mut DefaultHasher)| {
+            let mut hasher = DefaultHasher::new();
+            set(&mut hasher);
+            hasher.finish()
+        };
         match node {
-            Node::Text(text) => text.chars().for_each(|c| range(c, c)),
-            Node::Class(ranges, _) => ranges.iter().for_each(|(first, last)| range(*first, *last)),
+            Node::Text(text) => {
+                for c in text.chars() {
+                    if sets.insert(Node::Text(c.into())) {
+                        range(c, c, number(&|h| c.hash(h)));
+                    }
+                }
+            }
+            Node::Class(ranges, _) => {
+                if sets.insert(Node::Class(ranges.clone(), false)) {
+                    let set = number(&|h| ranges.hash(h));
+                    ranges.iter().for_each(|(first, last)| range(*first, *last, set));
+                }
+            }
             Node::Any | Node::Rule(_) => {}
-            Node::Sequence(nodes) | Node::Either(nodes) => nodes.iter().for_each(|n| starts(n, out)),
-            Node::Repeat(node, ..) => starts(node, out),
+            Node::Sequence(nodes) | Node::Either(nodes) => nodes.iter().for_each(|n| edges(n, sets, out)),
+            Node::Repeat(node, ..) => edges(node, sets, out),
         }
     }
-    let mut all = BTreeSet::from([0]);
-    nodes.iter().for_each(|n| starts(n, &mut all));
-    let ends = all.iter().skip(1).copied().chain([u32::from(char::MAX) + 1]);
-    // What lies among the surrogates is no character; the one after them stands for it.
-    let start = |at: u32, end: u32| char::from_u32(at).or((end > 0xE000).then_some('\u{E000}'));
-    all.iter().zip(ends).filter_map(|(at, end)| Some((start(*at, end)?, end - 1))).collect()
+    let (mut sets, mut all) = (HashSet::new(), BTreeMap::from([(0, 0)]));
+    nodes.for_each(|n| edges(n, &mut sets, &mut all));
+    let ends = all.keys().skip(1).copied().chain([u32::from(char::MAX) + 1]);
+    let (mut member, mut places, mut out) = (0u64, HashMap::new(), Vec::new());
+    for ((at, sets), end) in all.iter().zip(ends) {
+        member ^= sets;
+        // What lies among the surrogates is no character; the one after them stands for it.
+        let Some(c) = char::from_u32(*at).or((end > 0xE000).then_some('\u{E000}')) else { continue };
+        let bytes = Bytes::of(c.into(), end - 1);
+        match places.entry(member) {
+            Entry::Vacant(place) => {
+                place.insert(out.len());
+                out.push((c, bytes));
+            }
+            Entry::Occupied(place) => out[*place.get()].1 = out[*place.get()].1.or(bytes),
+        }
+    }
+    out
 }
 
-/// Compares terminals, and remembers.
+/// Compares terminals.
 pub struct Cuts {
-    known: HashMap<(String, String), Bytes>,
     work: usize,
 }
 
 impl Cuts {
     pub fn new() -> Self {
-        Self { known: HashMap::new(), work: MOST_WORK }
+        Self { work: MOST_WORK }
     }
 
-    /// With which bytes `other` goes on after a beginning that `terminal` matches. Both are given with their regular
-    /// expressions, by which they are known.
-    pub fn beyond(&mut self, terminal: (&str, &Node), other: (&str, &Node)) -> Bytes {
-        let key = (terminal.0.to_owned(), other.0.to_owned());
-        if let Some(known) = self.known.get(&key) {
-            return *known;
-        }
-        let bytes = match first(terminal.1).meets(first(other.1)) {
-            true => self.search(terminal.1, other.1).unwrap_or(Bytes::ALL),
-            false => Bytes::default(),
-        };
-        self.known.insert(key, bytes);
-        bytes
+    /// Whether nothing more will be compared.
+    pub fn is_tired(&self) -> bool {
+        self.work < MOST_WORK_ONCE
     }
 
-    /// Follows both through all texts that begin in both; `None` where that would take too long.
-    fn search(&mut self, terminal: &Node, other: &Node) -> Option<Bytes> {
-        type States = BTreeSet<Node>;
-        let intervals = intervals(&[terminal, other]);
-        let start = (States::from([terminal.clone()]), States::from([other.clone()]));
-        let (mut seen, mut open) = (BTreeSet::from([start.clone()]), vec![start]);
-        let (mut bytes, mut begun) = (Bytes::default(), false);
-        while let Some((ours, theirs)) = open.pop() {
-            let complete = begun && ours.iter().any(|n| may_be_empty(n, &[]));
+    /// By terminal: whether, after a beginning that a terminal matches, it goes on with a byte that may follow that one.
+    /// `None` where that would take too long to find out.
+    pub fn swallowing(&mut self, terminals: &[(&Node, Bytes)]) -> Option<Vec<bool>> {
+        // All are followed at once through all texts that begin in any of them.
+        type State = BTreeSet<(usize, Node)>;
+        let alike = alike(terminals.iter().map(|(node, _)| *node));
+        let start: State = terminals.iter().enumerate().map(|(id, (node, _))| (id, (*node).clone())).collect();
+        let (mut seen, mut open) = (HashSet::new(), vec![start]);
+        let mut swallowing = vec![false; terminals.len()];
+        let (mut begun, mut once) = (false, MOST_WORK_ONCE);
+        while let Some(state) = open.pop() {
+            let complete = state.iter().filter(|(_, node)| begun && may_be_empty(node, &[]));
+            let follow = complete.map(|(id, _)| terminals[*id].1).fold(Bytes::default(), Bytes::or);
             begun = true;
-            for (c, last) in &intervals {
-                let next = |states: &States| states.iter().flat_map(|n| after(n, *c)).collect::<States>();
-                let them = next(&theirs);
-                if them.is_empty() {
-                    continue;
+            for (c, bytes) in &alike {
+                let next = state.iter().flat_map(|(id, node)| after(node, *c).into_iter().map(|node| (*id, node)));
+                let next: State = next.collect();
+                let work = state.len() / 8 + next.iter().map(|(_, node)| size(node)).sum::<usize>() + 1;
+                once = once.checked_sub(work)?;
+                self.work = self.work.checked_sub(work)?;
+                if bytes.meets(follow) {
+                    next.iter().for_each(|(id, _)| swallowing[*id] = true);
                 }
-                let us = next(&ours);
-                self.work = self.work.checked_sub(us.iter().chain(&them).map(size).sum::<usize>() + 1)?;
-                if complete {
-                    bytes = bytes.or(Bytes::of(u32::from(*c), *last));
-                }
-                let pair = (us, them);
-                if !pair.0.is_empty() && !seen.contains(&pair) {
-                    if seen.len() == MOST_STATES {
-                        return None;
-                    }
-                    seen.insert(pair.clone());
-                    open.push(pair);
+                if !next.is_empty() && seen.insert(next.clone()) {
+                    open.push(next);
                 }
             }
         }
-        Some(bytes)
+        Some(swallowing)
     }
 }
 
@@ -204,9 +235,14 @@ mod tests {
         parse::rules(&format!("root ::= {gbnf}")).unwrap().bodies.remove(0).unwrap()
     }
 
-    fn beyond(terminal: &str, other: &str) -> Vec<char> {
-        let bytes = Cuts::new().beyond((terminal, &node(terminal)), (other, &node(other)));
-        (0..128u32).filter(|b| bytes.meets(Bytes::of(*b, *b))).filter_map(char::from_u32).collect()
+    fn beyond(terminal: &str, other: &str) -> Option<Vec<char>> {
+        let (terminal, other) = (node(terminal), node(other));
+        let goes_on = |b: &u32| {
+            let swallowing = Cuts::new().swallowing(&[(&terminal, Bytes::of(*b, *b)), (&other, Bytes::default())]);
+            Some(swallowing?[1])
+        };
+        let bytes: Option<Vec<bool>> = (0..128u32).map(|b| goes_on(&b)).collect();
+        Some(bytes?.iter().zip(0..128u8).filter(|(goes_on, _)| **goes_on).map(|(_, b)| char::from(b)).collect())
     }
 
     #[test]
@@ -224,7 +260,7 @@ mod tests {
             ("[b-c]*", "[^a-z] \"x\"", ""),
             ("\"-\" .", "\"-\" . \"x\"", "x"),
         ] {
-            assert_eq!(beyond(terminal, other), expected.chars().collect::<Vec<_>>(), "{terminal} and {other}");
+            assert_eq!(beyond(terminal, other), Some(expected.chars().collect()), "{terminal} and {other}");
         }
     }
 
@@ -238,8 +274,15 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_too_long_to_compare_is_taken_to_go_on_with_anything() {
-        let far = "[a-z]{0,9000}";
-        assert_eq!(beyond(far, far).len(), 128);
+    fn what_takes_too_long_to_compare_is_not_known() {
+        let far = "[a-z]{0,9000} [b-y]{0,9000}";
+        assert_eq!(beyond(far, far), None);
+    }
+
+    #[test]
+    fn characters_that_no_class_tells_apart_are_compared_once() {
+        let every_second = (0..4000).filter_map(|i| char::from_u32(0x4E00 + 2 * i)).collect::<String>();
+        let nodes = [node(&format!("[{every_second}]+ \"x\"")), node("[^a-z]")];
+        assert_eq!(alike(nodes.iter()).len(), 4);
     }
 }

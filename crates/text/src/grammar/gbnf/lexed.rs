@@ -1,13 +1,14 @@
 //! A grammar with a lexer: rules over terminals, which are as long as they can be and as short as they must be.
 
-use super::cut::{Bytes, Cuts, first};
-use super::{DEEPEST, Node, may_be_empty, write_regex};
+use super::cut::{Bytes, Cuts, first, is_single};
+use super::{DEEPEST, Node, callers, may_be_empty, write_regex};
+use std::collections::HashMap;
 use std::fmt::Write;
 
-/// Nodes that are written, at most: what a grammar expands to can be much longer than itself.
+/// Nodes and bytes of literals that are written, at most: what a grammar expands to can be much longer than itself.
 const LONGEST: usize = 1 << 18;
-/// After so many rounds terminals are taken apart into characters at once.
-const PATIENCE: usize = 64;
+/// After so many rounds, or where terminals cannot be compared, they are taken apart into characters at once.
+const PATIENCE: usize = 32;
 
 /// What a rule is made of.
 #[derive(Clone)]
@@ -36,6 +37,8 @@ pub struct Lexed<'a> {
     /// The start, then every rule; those that are not recursive are in their terminals.
     rules: Vec<Piece>,
     terminals: Vec<Terminal>,
+    /// By regular expression.
+    known: HashMap<String, usize>,
     /// Nodes that may still be written.
     budget: usize,
 }
@@ -44,8 +47,8 @@ const TOO_LONG: &str = "it is too deep or too long when its rules are put in";
 
 impl<'a> Lexed<'a> {
     pub fn new(bodies: &'a [Node], recursive: &'a [bool], empty: &'a [bool], root: usize) -> Result<Self, String> {
-        let (rules, terminals) = (Vec::new(), Vec::new());
-        let mut grammar = Self { bodies, recursive, empty, rules, terminals, budget: LONGEST };
+        let (rules, terminals, known) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut grammar = Self { bodies, recursive, empty, rules, terminals, known, budget: LONGEST };
         let start = grammar.piece(&Node::Rule(root), 0)?;
         grammar.rules.push(start);
         for (id, body) in bodies.iter().enumerate() {
@@ -54,6 +57,11 @@ impl<'a> Lexed<'a> {
         }
         grammar.take_apart()?;
         Ok(grammar)
+    }
+
+    fn spend(&mut self, nodes: usize) -> Result<(), String> {
+        self.budget = self.budget.saturating_sub(nodes);
+        if self.budget == 0 { Err(TOO_LONG.to_owned()) } else { Ok(()) }
     }
 
     fn is_regular(&self, node: &Node) -> bool {
@@ -101,8 +109,12 @@ impl<'a> Lexed<'a> {
 
     /// A regular node with the rules it calls put in.
     fn expanded(&mut self, node: &Node, depth: usize) -> Result<Node, String> {
-        self.budget = self.budget.saturating_sub(1);
-        if depth > DEEPEST || self.budget == 0 {
+        self.spend(match node {
+            Node::Text(text) => text.len().max(1),
+            Node::Class(ranges, _) => 1 + ranges.len(),
+            _ => 1,
+        })?;
+        if depth > DEEPEST {
             return Err(TOO_LONG.to_owned());
         }
         let mut all = |nodes: &[Node]| nodes.iter().map(|n| self.expanded(n, depth + 1)).collect::<Result<Vec<_>, _>>();
@@ -125,36 +137,37 @@ impl<'a> Lexed<'a> {
         if regex.is_empty() {
             return Piece::Sequence(Vec::new());
         }
-        let known = self.terminals.iter().position(|t| t.regex == regex);
-        Piece::Terminal(known.unwrap_or_else(|| {
-            let (first, empty) = (first(&node), may_be_empty(&node, &[]));
-            self.terminals.push(Terminal { node, regex, first, empty });
-            self.terminals.len() - 1
-        }))
+        if let Some(known) = self.known.get(&regex) {
+            return Piece::Terminal(*known);
+        }
+        let (first, empty) = (first(&node), may_be_empty(&node, &[]));
+        self.known.insert(regex.clone(), self.terminals.len());
+        self.terminals.push(Terminal { node, regex, first, empty });
+        Piece::Terminal(self.terminals.len() - 1)
     }
 
     /// Takes terminals apart until none can be cut wrongly.
     fn take_apart(&mut self) -> Result<(), String> {
         let mut cuts = Cuts::new();
-        for round in 0.. {
+        for round in 0..=PATIENCE {
             let followers = self.followers();
-            let mut apart = vec![false; self.terminals.len()];
-            for (terminal, follower) in self.terminals.iter().zip(&followers) {
-                let Some(follower) = follower else { continue };
-                for (i, other) in self.terminals.iter().enumerate().filter(|(i, _)| followers[*i].is_some()) {
-                    // What is compared is whether `other` swallows what should follow `terminal`.
-                    apart[i] |= !apart[i]
-                        && cuts.beyond((&terminal.regex, &terminal.node), (&other.regex, &other.node)).meets(*follower);
-                }
-            }
-            if !apart.contains(&true) {
+            let used = followers.iter().enumerate().filter_map(|(id, follower)| Some((id, (*follower)?)));
+            let used: Vec<(usize, Bytes)> = used.collect();
+            let compared: Vec<_> = used.iter().map(|(id, follower)| (&self.terminals[*id].node, *follower)).collect();
+            let at_once = round == PATIENCE || cuts.is_tired();
+            // What is not known is taken to swallow what should follow another.
+            let swallowing = if at_once { None } else { cuts.swallowing(&compared) };
+            let swallowing = swallowing.unwrap_or_else(|| vec![true; used.len()]);
+            let apart = used.iter().zip(swallowing).filter(|(_, swallows)| *swallows).map(|((id, _), _)| *id);
+            let apart: Vec<usize> = apart.filter(|id| !is_single(&self.terminals[*id].node)).collect();
+            if apart.is_empty() {
                 return Ok(());
             }
-            let mut parts = Vec::new();
-            for (id, _) in apart.iter().enumerate().filter(|(_, apart)| **apart) {
+            let mut parts = vec![None; self.terminals.len()];
+            for id in apart {
                 let node = self.terminals[id].node.clone();
-                let part = if round < PATIENCE { self.parts(&node)? } else { self.characters(&node)? };
-                parts.push((id, part));
+                self.spend(1 + self.terminals[id].regex.len() / 8)?;
+                parts[id] = Some(if at_once { self.characters(&node)? } else { self.parts(&node)? });
             }
             self.rules.iter_mut().for_each(|rule| put(rule, &parts));
         }
@@ -163,10 +176,7 @@ impl<'a> Lexed<'a> {
 
     /// The parts of a terminal, as few as there can be.
     fn parts(&mut self, node: &Node) -> Result<Piece, String> {
-        self.budget = self.budget.saturating_sub(1);
-        if self.budget == 0 {
-            return Err(TOO_LONG.to_owned());
-        }
+        self.spend(1)?;
         Ok(match node {
             Node::Sequence(nodes) => match nodes.as_slice() {
                 [node] => self.parts(node)?,
@@ -187,10 +197,7 @@ impl<'a> Lexed<'a> {
 
     /// A terminal in characters.
     fn characters(&mut self, node: &Node) -> Result<Piece, String> {
-        self.budget = self.budget.saturating_sub(1);
-        if self.budget == 0 {
-            return Err(TOO_LONG.to_owned());
-        }
+        self.spend(1)?;
         let mut all = |nodes: &[Node]| nodes.iter().map(|n| self.characters(n)).collect::<Result<Vec<_>, _>>();
         Ok(match node {
             Node::Sequence(nodes) => Piece::Sequence(all(nodes)?),
@@ -203,25 +210,27 @@ impl<'a> Lexed<'a> {
 
     /// By terminal: the bytes with which begins what can follow it; `None` where it is in no rule.
     fn followers(&self) -> Vec<Option<Bytes>> {
+        let calls: Vec<Vec<usize>> = self.rules[1..].iter().map(calls).collect();
+        let callers = callers(&calls);
         let mut firsts = vec![Bytes::default(); self.bodies.len()];
-        while {
-            let next: Vec<Bytes> = self.rules[1..].iter().map(|rule| self.first(rule, &firsts)).collect();
-            let grown = next != firsts;
-            firsts = next;
-            grown
-        } {}
+        let mut open: Vec<usize> = (0..self.bodies.len()).collect();
+        while let Some(id) = open.pop() {
+            let first = self.first(&self.rules[id + 1], &firsts);
+            if first != firsts[id] {
+                firsts[id] = first;
+                open.extend(&callers[id]);
+            }
+        }
         let mut found = Followers { terminals: vec![None; self.terminals.len()], rules: vec![None; self.bodies.len()] };
         found.rules.iter_mut().zip(self.recursive).for_each(|(f, r)| *f = r.then_some(Bytes::default()));
-        while {
-            let before = found.rules.clone();
-            self.follow(&self.rules[0], Bytes::default(), &firsts, &mut found);
-            for (rule, after) in self.rules[1..].iter().zip(&before) {
-                if let Some(after) = after {
-                    self.follow(rule, *after, &firsts, &mut found);
-                }
-            }
-            found.rules != before
-        } {}
+        self.follow(&self.rules[0], Bytes::default(), &firsts, &mut found);
+        let mut open: Vec<usize> = (0..self.bodies.len()).filter(|id| self.recursive[*id]).collect();
+        while let Some(id) = open.pop() {
+            let before: Vec<_> = calls[id].iter().map(|called| found.rules[*called]).collect();
+            self.follow(&self.rules[id + 1], found.rules[id].unwrap_or_default(), &firsts, &mut found);
+            let changed = calls[id].iter().zip(before).filter(|(called, before)| found.rules[**called] != *before);
+            open.extend(changed.map(|(called, _)| *called));
+        }
         found.terminals
     }
 
@@ -309,11 +318,28 @@ impl<'a> Lexed<'a> {
     }
 }
 
+/// The rules that a piece calls.
+fn calls(piece: &Piece) -> Vec<usize> {
+    fn add(piece: &Piece, out: &mut Vec<usize>) {
+        match piece {
+            Piece::Rule(id) => out.push(*id),
+            Piece::Terminal(_) => {}
+            Piece::Sequence(pieces) | Piece::Either(pieces) => pieces.iter().for_each(|p| add(p, out)),
+            Piece::Repeat(inner, ..) => add(inner, out),
+        }
+    }
+    let mut out = Vec::new();
+    add(piece, &mut out);
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
 /// Puts parts where their terminals are.
-fn put(piece: &mut Piece, parts: &[(usize, Piece)]) {
+fn put(piece: &mut Piece, parts: &[Option<Piece>]) {
     match piece {
         Piece::Terminal(id) => {
-            if let Some((_, part)) = parts.iter().find(|(of, _)| of == id) {
+            if let Some(Some(part)) = parts.get(*id) {
                 *piece = part.clone();
             }
         }

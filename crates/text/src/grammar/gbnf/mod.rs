@@ -9,16 +9,19 @@ mod lexed;
 mod parse;
 
 use lexed::Lexed;
+use std::sync::Arc;
 
 /// Nested groups and rules that are expanded, at most.
 pub const DEEPEST: usize = 200;
+/// Rules, at most: the library that matches recurses along them.
+const MOST_RULES: usize = 4096;
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Node {
     /// A literal.
     Text(String),
-    /// A class of characters: ranges, and whether they are the ones that do not match.
-    Class(Vec<(char, char)>, bool),
+    /// A class of characters: ranges in order and apart, and whether they are the ones that do not match.
+    Class(Arc<[(char, char)]>, bool),
     Any,
     Rule(usize),
     Sequence(Vec<Node>),
@@ -35,52 +38,72 @@ pub fn to_lark(text: &str) -> Result<String, String> {
         return Err(format!("there is no rule called {name}"));
     }
     let bodies: Vec<Node> = rules.bodies.into_iter().flatten().collect();
-    let recursive = recursive(&bodies);
-    let empty = empty(&bodies);
+    if bodies.len() > MOST_RULES {
+        return Err(format!("it has {} rules, and at most {MOST_RULES} can be used", bodies.len()));
+    }
+    let calls: Vec<Vec<usize>> = bodies.iter().map(calls).collect();
+    let recursive = recursive(&calls);
+    let empty = empty(&bodies, &calls);
     Lexed::new(&bodies, &recursive, &empty, root)?.write().map_err(|e| e.to_string())
 }
 
-/// Which rules lead back to a recursive one, or to themselves.
-fn recursive(bodies: &[Node]) -> Vec<bool> {
-    fn calls(node: &Node, out: &mut Vec<usize>) {
+/// The rules that a node calls.
+fn calls(node: &Node) -> Vec<usize> {
+    fn add(node: &Node, out: &mut Vec<usize>) {
         match node {
             Node::Rule(id) => out.push(*id),
-            Node::Sequence(nodes) | Node::Either(nodes) => nodes.iter().for_each(|n| calls(n, out)),
-            Node::Repeat(node, ..) => calls(node, out),
+            Node::Sequence(nodes) | Node::Either(nodes) => nodes.iter().for_each(|n| add(n, out)),
+            Node::Repeat(node, ..) => add(node, out),
             Node::Text(_) | Node::Class(..) | Node::Any => {}
         }
     }
-    let calls: Vec<Vec<usize>> = bodies
-        .iter()
-        .map(|body| {
-            let mut out = Vec::new();
-            calls(body, &mut out);
-            out
-        })
-        .collect();
+    let mut out = Vec::new();
+    add(node, &mut out);
+    out.sort_unstable();
+    out.dedup();
+    out
+}
+
+/// By rule: those that call it.
+pub fn callers(calls: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut callers = vec![Vec::new(); calls.len()];
+    for (id, calls) in calls.iter().enumerate() {
+        calls.iter().for_each(|called| callers[*called].push(id));
+    }
+    callers
+}
+
+/// Which rules lead back to a recursive one, or to themselves.
+fn recursive(calls: &[Vec<usize>]) -> Vec<bool> {
     // A rule is regular once all it calls is: what never becomes regular is recursive, or leads to such.
-    let mut regular = vec![false; bodies.len()];
-    loop {
-        let before = regular.iter().filter(|r| **r).count();
-        for id in 0..bodies.len() {
-            regular[id] = regular[id] || calls[id].iter().all(|c| regular[*c]);
-        }
-        if regular.iter().filter(|r| **r).count() == before {
-            return regular.into_iter().map(|r| !r).collect();
+    let callers = callers(calls);
+    let mut left: Vec<usize> = calls.iter().map(Vec::len).collect();
+    let mut open: Vec<usize> = (0..calls.len()).filter(|id| left[*id] == 0).collect();
+    let mut recursive = vec![true; calls.len()];
+    while let Some(id) = open.pop() {
+        recursive[id] = false;
+        for caller in &callers[id] {
+            left[*caller] -= 1;
+            if left[*caller] == 0 {
+                open.push(*caller);
+            }
         }
     }
+    recursive
 }
 
 /// Which rules match the empty text.
-fn empty(bodies: &[Node]) -> Vec<bool> {
+fn empty(bodies: &[Node], calls: &[Vec<usize>]) -> Vec<bool> {
+    let callers = callers(calls);
     let mut empty = vec![false; bodies.len()];
-    loop {
-        let next: Vec<bool> = bodies.iter().map(|body| may_be_empty(body, &empty)).collect();
-        if next == empty {
-            return empty;
+    let mut open: Vec<usize> = (0..bodies.len()).collect();
+    while let Some(id) = open.pop() {
+        if !empty[id] && may_be_empty(&bodies[id], &empty) {
+            empty[id] = true;
+            open.extend(&callers[id]);
         }
-        empty = next;
     }
+    empty
 }
 
 /// Whether a node matches the empty text; `empty` of rules, where it has any.
@@ -101,7 +124,7 @@ fn write_regex(node: &Node, out: &mut String) {
         Node::Text(text) => text.chars().for_each(|c| out.push_str(&character(c))),
         Node::Class(ranges, negated) => {
             out.push_str(if *negated { "[^" } else { "[" });
-            for (first, last) in ranges {
+            for (first, last) in ranges.iter() {
                 out.push_str(&character(*first));
                 if first != last {
                     out.push('-');
@@ -176,6 +199,7 @@ mod tests {
             assert!(error.contains(named), "{grammar:?}: {error}");
         }
         assert!(to_lark(&format!("root ::= {}", "(".repeat(100_000))).is_err());
+        assert!(to_lark(&format!("root ::= \"a\"{}", "{2}".repeat(100_000))).is_err());
         // Doubling rules: short to write, long to expand.
         let mut bomb = String::from("root ::= a0\n");
         (0..60).for_each(|i| bomb.push_str(&format!("a{i} ::= a{} a{}\n", i + 1, i + 1)));

@@ -2,9 +2,12 @@
 
 use super::{DEEPEST, Node};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// A repetition is written out by those who match it.
 const MOST_REPEATS: usize = 10_000;
+/// Counted repetitions of one repetition, at most.
+const MOST_NESTED: usize = 8;
 
 #[derive(Default)]
 pub struct Rules {
@@ -155,6 +158,7 @@ impl Parser<'_> {
     }
 
     fn repeated(&mut self, mut node: Node) -> Result<Node, String> {
+        let mut nested = 0;
         loop {
             let (least, most) = match self.peek() {
                 Some('*') => (0, None),
@@ -177,9 +181,24 @@ impl Parser<'_> {
             };
             self.take();
             if most.is_some_and(|most| most < least || most > MOST_REPEATS) || least > MOST_REPEATS {
-                return self.error(format!("a repetition of {least} to {most:?} times"));
+                return self.error(format!(
+                    "a repetition has more than {MOST_REPEATS} times, or its ends the wrong way round"
+                ));
             }
-            node = Node::Repeat(Box::new(node), least, most);
+            let simple = |least: usize, most: Option<usize>| least <= 1 && most.is_none_or(|most| most == 1);
+            node = match node {
+                // `?`, `*` and `+` of each other are one of them.
+                Node::Repeat(inner, first, last) if simple(first, last) && simple(least, most) => {
+                    Node::Repeat(inner, first * least, last.and(most))
+                }
+                node => {
+                    nested += 1;
+                    if nested > MOST_NESTED {
+                        return self.error("repetitions are nested too deeply");
+                    }
+                    Node::Repeat(Box::new(node), least, most)
+                }
+            };
         }
     }
 
@@ -222,7 +241,7 @@ impl Parser<'_> {
                 None | Some('\n' | '\r') => return self.error("a class is not closed"),
                 Some(']') => {
                     self.take();
-                    return Ok(Node::Class(ranges, negated));
+                    return Ok(Node::Class(apart(ranges), negated));
                 }
                 Some(_) => {
                     let first = self.character()?;
@@ -271,4 +290,17 @@ impl Parser<'_> {
             None => self.error(format!("U+{value:X} is not a character")),
         }
     }
+}
+
+/// Ranges in order, those that touch made one.
+fn apart(mut ranges: Vec<(char, char)>) -> Arc<[(char, char)]> {
+    ranges.sort_unstable();
+    let mut out: Vec<(char, char)> = Vec::with_capacity(ranges.len());
+    for (first, last) in ranges {
+        match out.last_mut() {
+            Some((_, end)) if u32::from(first) <= u32::from(*end) + 1 => *end = last.max(*end),
+            _ => out.push((first, last)),
+        }
+    }
+    out.into()
 }
