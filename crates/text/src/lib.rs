@@ -9,6 +9,7 @@
 
 mod added;
 mod bpe;
+mod budget;
 mod byte_level;
 mod charsmap;
 mod chat;

@@ -1,5 +1,6 @@
 //! WordPiece: the longest token that fits, from left to right.
 
+use crate::budget::{Budget, Spent};
 use crate::vocab::Vocab;
 
 pub(crate) struct WordPiece {
@@ -15,10 +16,10 @@ pub(crate) struct WordPiece {
 }
 
 impl WordPiece {
-    pub fn encode(&self, vocab: &Vocab, word: &str, out: &mut Vec<u32>) {
+    pub fn encode(&self, vocab: &Vocab, word: &str, budget: &Budget, out: &mut Vec<u32>) -> Result<(), Spent> {
         if word.chars().nth(self.max_chars).is_some() {
             out.push(self.unknown);
-            return;
+            return Ok(());
         }
         let kept = out.len();
         let mut key = String::new();
@@ -34,6 +35,8 @@ impl WordPiece {
                 if key.len() == prefix || at > 0 && !self.start.is_empty() && key.starts_with(&self.start) {
                     break None;
                 }
+                // A look-up reads the key eight bytes at a time.
+                budget.spend(1 + key.len() / 8)?;
                 if let Some(id) = vocab.id(key.as_bytes()) {
                     break Some(id);
                 }
@@ -47,10 +50,11 @@ impl WordPiece {
                 None => {
                     out.truncate(kept);
                     out.push(self.unknown);
-                    return;
+                    return Ok(());
                 }
             }
         }
+        Ok(())
     }
 }
 
