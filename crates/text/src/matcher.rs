@@ -4,6 +4,8 @@
 //! is enough. Forwards, a match is sure only after whatever longer one may still come, and what was read for that would
 //! be read again for the next match.
 
+use std::ops::Range;
+
 use crate::error::Error;
 use crate::hash::PairTable;
 
@@ -11,6 +13,8 @@ const ROOT: u32 = 0;
 const NONE: u32 = u32::MAX;
 /// Every byte of every text is a state.
 const MAX_TOTAL_BYTES: usize = 4 << 20;
+/// So many bytes of a text are read backwards at a time: what was found in them takes memory.
+const PART: usize = 1 << 20;
 
 pub(crate) struct Matcher {
     /// `[state, byte]` to `[state, _]`.
@@ -19,6 +23,8 @@ pub(crate) struct Matcher {
     /// `[byte]`: whether some text ends with it.
     ends: [bool; 256],
     lengths: Vec<u32>,
+    /// The length of the longest text.
+    deepest: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -87,36 +93,50 @@ impl Matcher {
                 states[child as usize].found = states[fallback as usize].found;
             }
         }
-        Ok(Matcher { edges, states, ends, lengths })
+        let deepest = lengths.iter().max().map_or(0, |&length| length as usize);
+        Ok(Matcher { edges, states, ends, lengths, deepest })
     }
 
     /// The matches in `text` from left to right: their starts, their ends and the numbers of their texts.
-    pub fn matches(&self, text: &[u8]) -> impl Iterator<Item = (usize, usize, usize)> {
-        let mut longest = self.longest(text);
+    pub fn matches<'m>(&'m self, text: &'m [u8]) -> impl Iterator<Item = (usize, usize, usize)> + 'm {
+        // Without texts there is nothing to read for.
+        let mut read = if self.deepest == 0 { text.len() } else { 0 };
+        let mut longest = Vec::new();
         let mut from = 0;
         std::iter::from_fn(move || {
-            while let Some((start, number)) = longest.pop() {
-                if start >= from {
-                    from = start + self.lengths[number as usize] as usize;
-                    return Some((start, from, number as usize));
+            loop {
+                while let Some((start, number)) = longest.pop() {
+                    if start >= from {
+                        from = start + self.lengths[number as usize] as usize;
+                        return Some((start, from, number as usize));
+                    }
                 }
+                if read == text.len() {
+                    return None;
+                }
+                let part = read..text.len().min(read + PART);
+                read = part.end;
+                longest = self.longest(text, part);
             }
-            None
         })
     }
 
-    /// The positions where texts start, last first, each with the longest.
-    fn longest(&self, text: &[u8]) -> Vec<(usize, u32)> {
+    /// The positions in `part` of `text` where texts start, last first, each with the longest.
+    fn longest(&self, text: &[u8], part: Range<usize>) -> Vec<(usize, u32)> {
         let mut found = Vec::new();
         let mut state = ROOT;
-        let mut at = text.len();
+        // What starts in the part may end after it.
+        let mut at = text.len().min(part.end + self.deepest);
         loop {
             if state == ROOT {
-                let Some(last) = text[..at].iter().rposition(|&b| self.ends[b as usize]) else { return found };
-                at = last + 1;
+                let last = text[part.start..at].iter().rposition(|&b| self.ends[b as usize]);
+                let Some(last) = last else { return found };
+                at = part.start + last + 1;
             }
-            let Some(before) = at.checked_sub(1) else { return found };
-            at = before;
+            if at == part.start {
+                return found;
+            }
+            at -= 1;
             loop {
                 if let Some([to, _]) = self.edges.get([state, u32::from(text[at])]) {
                     state = to;
@@ -128,7 +148,7 @@ impl Matcher {
                 state = self.states[state as usize].fallback;
             }
             let number = self.states[state as usize].found;
-            if number != NONE {
+            if number != NONE && at < part.end {
                 found.push((at, number));
             }
         }
@@ -158,6 +178,15 @@ mod tests {
         assert_eq!(all(&["", "x"], "axa"), ["1:x"]);
         assert_eq!(all(&["abcde", "cdx", "bcdy"], "abcdx"), ["2:cdx"]);
         assert!(all(&[], "abc").is_empty());
+    }
+
+    #[test]
+    fn matches_reach_across_parts() {
+        let matcher = Matcher::new([&b"ab"[..], b"abcabc", b"c"].into_iter()).unwrap();
+        let text = "abc".repeat(PART);
+        let found: Vec<usize> = matcher.matches(text.as_bytes()).map(|(start, ..)| start).collect();
+        let expected: Vec<usize> = (0..text.len()).step_by(6).collect();
+        assert!(found == expected, "{} of {}", found.len(), expected.len());
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Normalizer {
             Normalizer::Nfd => Some(budget.collect(text.nfd().map(|(c, _)| c))?),
             Normalizer::Nfkc => Some(budget.collect(text.nfkc().map(|(c, _)| c))?),
             Normalizer::Nfkd => Some(budget.collect(text.nfkd().map(|(c, _)| c))?),
-            Normalizer::Lowercase => Some(budget.collect(text.chars().flat_map(char::to_lowercase))?),
+            Normalizer::Lowercase => Some(lowercase(text, budget)?),
             Normalizer::StripAccents => Some(budget.collect(text.chars().filter(|&c| !is_combining_mark(c)))?),
             Normalizer::Replace(pattern, with) => replace(pattern, with, text, budget)?,
             Normalizer::Prepend(_) if text.is_empty() => None,
@@ -102,12 +102,13 @@ impl Normalizer {
 }
 
 fn replace(pattern: &Pattern, with: &str, text: &str, budget: &Budget) -> Result<Option<String>, Spent> {
-    let mut scan = Scan::new(budget);
+    budget.spend(text.len())?;
+    let mut scan = Scan::new(text, budget);
     let mut out = String::new();
     let mut kept = 0;
     let mut at = 0;
     while at < text.len() {
-        match pattern.match_at(text, at, &mut scan)? {
+        match pattern.match_at(at, &mut scan)? {
             Some(end) => {
                 budget.spend(at - kept + with.len())?;
                 out.push_str(&text[kept..at]);
@@ -122,6 +123,13 @@ fn replace(pattern: &Pattern, with: &str, text: &str, budget: &Budget) -> Result
         out.push_str(&text[kept..]);
         out
     }))
+}
+
+fn lowercase(text: &str, budget: &Budget) -> Result<String, Spent> {
+    // Three bytes from two at most.
+    let lower: String = text.chars().flat_map(char::to_lowercase).collect();
+    budget.spend(lower.len())?;
+    Ok(lower)
 }
 
 /// Which properties of a character BERT's rules ask for, by the tables of HF's library: Unicode 8.
@@ -179,7 +187,7 @@ fn bert(
         spaced = budget.collect(spaced.nfd().map(|(c, _)| c).filter(|&c| !classes.is_mark(c)))?;
     }
     if lowercase {
-        return budget.collect(spaced.chars().flat_map(char::to_lowercase));
+        return self::lowercase(&spaced, budget);
     }
     budget.spend(spaced.len())?;
     Ok(spaced)

@@ -1,7 +1,5 @@
 //! Pre-tokenization: cutting a normalized text into the words that a model encodes one by one.
 
-use std::borrow::Cow;
-
 use crate::budget::{Budget, Spent};
 use crate::error::Error;
 use crate::pattern::{Pattern, Scan};
@@ -63,6 +61,10 @@ impl Step {
     }
 }
 
+/// Steps of the budget that a step costs for each byte it reads, and a new text for each byte of it.
+const READ: usize = 2;
+const WRITTEN: usize = 4;
+
 /// What takes the words, and may stop the text.
 type Sink<'s> = dyn FnMut(&str) -> Result<(), Spent> + 's;
 
@@ -78,11 +80,12 @@ pub(crate) fn split(
         return Ok(());
     }
     let Some((step, rest)) = steps.split_first() else { return sink(piece) };
-    let mut scan = Scan::new(budget);
+    budget.spend(READ * piece.len())?;
+    let mut scan = Scan::new(piece, budget);
     match step {
         Step::Split { pattern, behavior: Behavior::Isolated, invert: false } => segments(
             piece,
-            |at| pattern.match_at(piece, at, &mut scan),
+            |at| pattern.match_at(at, &mut scan),
             |start, end, _| split(rest, &piece[start..end], first && start == 0, budget, sink),
         ),
         Step::Split { pattern, behavior, invert } => {
@@ -91,7 +94,7 @@ pub(crate) fn split(
                 |(start, end): (usize, usize)| split(rest, &piece[start..end], first && start == 0, budget, sink);
             segments(
                 piece,
-                |at| pattern.match_at(piece, at, &mut scan),
+                |at| pattern.match_at(at, &mut scan),
                 |start, end, is_match| grouping.push(start, end, is_match != *invert).map_or(Ok(()), &mut emit),
             )?;
             grouping.pending.map_or(Ok(()), emit)
@@ -110,12 +113,14 @@ pub(crate) fn split(
             split(rest, space, first && body.is_empty(), budget, sink)
         }
         Step::PrefixSpace => {
-            budget.spend(piece.len())?;
-            let spaced = if piece.starts_with(' ') { Cow::Borrowed(piece) } else { Cow::Owned(format!(" {piece}")) };
-            split(rest, &spaced, first, budget, sink)
+            if piece.starts_with(' ') {
+                return split(rest, piece, first, budget, sink);
+            }
+            budget.spend(WRITTEN * piece.len())?;
+            split(rest, &format!(" {piece}"), first, budget, sink)
         }
         Step::Metaspace { replacement, prepend, split: at_spaces } => {
-            budget.spend(piece.len())?;
+            budget.spend(WRITTEN * piece.len())?;
             let mut text = String::with_capacity(piece.len() + piece.len() / 4 + 3);
             let wanted = *prepend == Prepend::Always || *prepend == Prepend::First && first;
             if wanted && !piece.starts_with([' ', *replacement]) {

@@ -77,7 +77,7 @@ pub struct Tokenizer {
 
 /// Words longer than this are cut: to encode one takes about 40 bytes of memory for each byte of it.
 const MAX_WORD_BYTES: usize = 8 << 20;
-/// Steps of the budget that encoding a word costs for each byte of it.
+/// Steps of the budget that encoding words costs for each byte of them.
 const WORD_STEPS: usize = 2;
 
 impl Tokenizer {
@@ -235,10 +235,10 @@ impl Inner {
                     out.push(id);
                     Ok(())
                 }
-                Fragment::Text(piece) => split(&self.steps, piece, start, budget, &mut |word| {
-                    budget.spend(WORD_STEPS * word.len())?;
-                    self.encode_word(word, budget, symbols, out)
-                }),
+                Fragment::Text(piece) => {
+                    budget.spend(WORD_STEPS * piece.len())?;
+                    split(&self.steps, piece, start, budget, &mut |word| self.encode_word(word, budget, symbols, out))
+                }
             }
         })
     }

@@ -30,18 +30,19 @@ impl WordPiece {
             let prefix = key.len();
             let end = word.len().min(word.floor_char_boundary(at + self.longest));
             key.push_str(&word[at..end]);
+            let mut steps = 0;
             let found = loop {
                 // Inside a word, what looks like the start of one is a character that happens to be the mark.
                 if key.len() == prefix || at > 0 && !self.start.is_empty() && key.starts_with(&self.start) {
                     break None;
                 }
-                // A look-up reads the key eight bytes at a time.
-                budget.spend(1 + key.len() / 8)?;
+                steps += 1 + key.len() / 8; // A look-up reads the key eight bytes at a time.
                 if let Some(id) = vocab.id(key.as_bytes()) {
                     break Some(id);
                 }
                 key.pop();
             };
+            budget.spend(steps)?;
             match found {
                 Some(id) => {
                     out.push(id);

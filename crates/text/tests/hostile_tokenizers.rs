@@ -62,7 +62,7 @@ fn tok_steps_deep() {
     let keep = json!({ "type": "Metaspace", "replacement": "_", "prepend_scheme": "never", "split": false });
     let ends = json!({ "type": "Split", "pattern": { "Regex": "\\s+$" }, "behavior": "Isolated" });
     for step in [keep, ends] {
-        let steps = sequence("pretokenizers", step.clone(), 200_000);
+        let steps = sequence("pretokenizers", step.clone(), 20_000);
         refused(load(json!({ "pre_tokenizer": steps })), "more than 64 pre-tokenizers");
         let most = load(json!({ "pre_tokenizer": sequence("pretokenizers", step, 64) })).unwrap();
         assert_eq!(encode(&most, "ab").unwrap(), [0, 1]);
@@ -142,13 +142,13 @@ fn tok_charsmap_gguf() {
 #[test]
 fn tok_post_huge() {
     let token = json!({ "SpecialToken": { "id": "x" } });
-    let single: Vec<Value> = (0..100_000).map(|_| token.clone()).chain([json!({ "Sequence": {} })]).collect();
+    let single: Vec<Value> = (0..10_000).map(|_| token.clone()).chain([json!({ "Sequence": {} })]).collect();
     let special = json!({ "x": { "id": "x", "ids": vec![1; 1000] } });
     let template = json!({ "type": "TemplateProcessing", "single": single, "special_tokens": special });
     let refused_for = "a post-processor that adds more than 256 tokens";
     refused(load(json!({ "post_processor": template })), refused_for);
     let bert = json!({ "type": "BertProcessing", "cls": ["a", 0], "sep": ["b", 1] });
-    refused(load(json!({ "post_processor": sequence("processors", bert, 100_000) })), refused_for);
+    refused(load(json!({ "post_processor": sequence("processors", bert, 1_000) })), refused_for);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn tok_pattern_quadratic() {
     let split = json!({ "type": "Split", "pattern": { "Regex": "(?:a{1000}){7}b" }, "behavior": "Isolated" });
     // States that count to 7,000, from every character: more than is remembered for.
     let tokenizer = load(json!({ "pre_tokenizer": split })).unwrap();
-    refused(encode(&tokenizer, &"a".repeat(1_000_000)), TOO_MUCH);
+    refused(encode(&tokenizer, &"a".repeat(300_000)), TOO_MUCH);
 }
 
 #[test]
@@ -237,8 +237,8 @@ fn tok_unigram_deep() {
     let tokens = (1..1024).map(|length| json!(["a".repeat(length), -1.0]));
     let vocab: Vec<Value> = std::iter::once(json!(["<unk>", 0.0])).chain(tokens).collect();
     let tokenizer = load(json!({ "model": { "type": "Unigram", "unk_id": 0, "vocab": vocab } })).unwrap();
-    refused(encode(&tokenizer, &"a".repeat(3_000_000)), TOO_MUCH);
-    assert_eq!(encode(&tokenizer, &"a".repeat(2046)).unwrap(), [1023, 1023]);
+    refused(encode(&tokenizer, &"a".repeat(1_000_000)), TOO_MUCH);
+    assert_eq!(encode(&tokenizer, &"a".repeat(1023)).unwrap(), [1023]);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn long_runs_of_marks_flags_and_joiners_are_normalized_soon() {
 fn conv_whisper_merges2() {
     let mut tokens: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
     tokens.extend((2..=128).map(|length| vec![b'a'; length]));
-    for number in 0..20_000u32 {
+    for number in 0..8_000u32 {
         let inside = (0..8).map(|digit| b'b' + (number >> (2 * digit) & 3) as u8);
         let token = std::iter::repeat_n(b'a', 100 + number as usize % 28).chain(inside);
         tokens.push(token.chain([b'a'; 120]).collect());

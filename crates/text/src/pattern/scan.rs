@@ -8,17 +8,18 @@ pub(super) const FAR: usize = 32;
 
 /// From a state at a position the automaton finds a match or not, whichever way it got there. An attempt that read far and
 /// found nothing leaves its states behind, and the next one that meets one of them stops.
-pub(crate) struct Scan<'b> {
-    pub(super) budget: &'b Budget,
+pub(crate) struct Scan<'t> {
+    pub(super) text: &'t str,
+    pub(super) budget: &'t Budget,
     /// `[state, position / FAR]`: no match ends after the first character that starts there.
     failed: Option<PairTable>,
     /// The same of the attempt under way, since its last match.
     trail: Vec<[u32; 2]>,
 }
 
-impl<'b> Scan<'b> {
-    pub fn new(budget: &'b Budget) -> Self {
-        Scan { budget, failed: None, trail: Vec::new() }
+impl<'t> Scan<'t> {
+    pub fn new(text: &'t str, budget: &'t Budget) -> Self {
+        Scan { text, budget, failed: None, trail: Vec::new() }
     }
 
     /// Whether nothing more is found from `state` at the first character of a block.
