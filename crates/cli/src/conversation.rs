@@ -195,7 +195,7 @@ impl Conversation {
         let question = json!({ "role": "user", "content": "" });
         let messages: Vec<Value> = self.messages.iter().take_while(|m| m["role"] == "system").cloned().collect();
         let alone = self.prompter.prompt(&[messages, vec![question]].concat()).unwrap_or_default();
-        let alone = Prompter::ids(tokenizer, &alone)?;
+        let alone = Prompter::ids(tokenizer, &alone).unwrap_or_default();
         alone.iter().zip(ids).take_while(|(a, b)| a == b).count()
     }
 

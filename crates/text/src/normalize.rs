@@ -126,8 +126,14 @@ fn replace(pattern: &Pattern, with: &str, text: &str, budget: &Budget) -> Result
 }
 
 fn lowercase(text: &str, budget: &Budget) -> Result<String, Spent> {
-    // Three bytes from two at most.
-    let lower: String = text.chars().flat_map(char::to_lowercase).collect();
+    let mut lower = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_ascii() {
+            true => lower.push(c.to_ascii_lowercase()),
+            // Three bytes from two at most.
+            false => lower.extend(c.to_lowercase()),
+        }
+    }
     budget.spend(lower.len())?;
     Ok(lower)
 }

@@ -75,7 +75,7 @@ impl Pattern {
         self.match_far(scan, start, state, at, end)
     }
 
-    /// As [`Self::match_at`], which came to `at` in `state` and found the match that ends at `end`.
+    /// Goes on where [`Self::match_at`] came to `at` in `state` and found the match that ends at `end`.
     #[inline(never)]
     fn match_far(
         &self,
