@@ -136,7 +136,7 @@ fn compare(
     for (index, prompt) in prompts.iter().enumerate() {
         let expected = ids(&prompt["prompt_tokens"]);
         let text = prompt["prompt"].as_str().context("a prompt without text")?;
-        let found = engine.need_tokenizer()?.encode(text, Encode { add_special: true, parse_special: true });
+        let found = engine.need_tokenizer()?.encode(text, Encode { add_special: true, parse_special: true })?;
         tokenized += usize::from(found == expected);
 
         let wanted = ids(&prompt["tokens"]);

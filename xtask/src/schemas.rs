@@ -51,7 +51,7 @@ pub fn run(python: &Path) -> anyhow::Result<bool> {
 fn text(engine: &mut Engine, grammar: &Grammar, seed: u64) -> anyhow::Result<Option<String>> {
     let sampling = SamplingOptions { temperature: 1.0, top_k: 0, top_p: 1.0, min_p: 0.0, seed, ..Default::default() };
     let options = GenerateOptions::new().max_tokens(LONGEST).grammar(grammar.clone()).sampling(sampling);
-    let prompt = engine.need_tokenizer()?.encode(PROMPTS[seed as usize % PROMPTS.len()], Default::default());
+    let prompt = engine.need_tokenizer()?.encode(PROMPTS[seed as usize % PROMPTS.len()], Default::default())?;
     let mut sequence = engine.sequence();
     let mut generation = engine.generate(&mut sequence, &prompt, options)?;
     let mut text = String::new();

@@ -32,8 +32,8 @@ impl Prompter {
     }
 
     /// The ids of a rendered prompt: the template has written the special tokens already.
-    pub fn ids(tokenizer: &Tokenizer, prompt: &str) -> Vec<u32> {
-        tokenizer.encode(prompt, Encode { add_special: false, parse_special: true })
+    pub fn ids(tokenizer: &Tokenizer, prompt: &str) -> Result<Vec<u32>> {
+        Ok(tokenizer.encode(prompt, Encode { add_special: false, parse_special: true })?)
     }
 }
 
@@ -170,7 +170,7 @@ impl Conversation {
         loop {
             let prompt = self.prompter.prompt(&self.messages)?;
             let engine = &self.writer.engine;
-            let ids = Prompter::ids(engine.need_tokenizer()?, &prompt);
+            let ids = Prompter::ids(engine.need_tokenizer()?, &prompt)?;
             let (tokens, context) = (ids.len(), engine.context());
             if tokens < context {
                 return Ok((prompt, ids));
@@ -195,7 +195,7 @@ impl Conversation {
         let question = json!({ "role": "user", "content": "" });
         let messages: Vec<Value> = self.messages.iter().take_while(|m| m["role"] == "system").cloned().collect();
         let alone = self.prompter.prompt(&[messages, vec![question]].concat()).unwrap_or_default();
-        let alone = Prompter::ids(tokenizer, &alone);
+        let alone = Prompter::ids(tokenizer, &alone).unwrap_or_default();
         alone.iter().zip(ids).take_while(|(a, b)| a == b).count()
     }
 

@@ -80,7 +80,7 @@ pub fn read(file: &ModelFile, vocab: usize, framed: bool) -> Result<Option<Vocab
     }
     let written = Tokenizer::from_gguf(vocabulary.as_gguf())?;
     let read = |t: &Tokenizer| t.encode(PROBE, Encode { add_special: framed, parse_special: true });
-    if read(&written) != read(&tokenizer) {
+    if read(&written)? != read(&tokenizer)? {
         return Err(not_supported("this tokenizer: in a GGUF file it would read text differently"));
     }
     Ok(Some(vocabulary))
@@ -104,7 +104,7 @@ pub fn of_speech(file: &ModelFile, vocab: usize) -> Result<Vocabulary, Error> {
     let end = Some(marks.end);
     let vocabulary =
         Vocabulary { model: "gpt2", pre: "gpt-2", tokens, types, merges, bos: end, eos: end, ..Vocabulary::default() };
-    if Tokenizer::from_gguf(vocabulary.as_gguf())?.encode(PROBE, Encode::default()) != ranked.encode(PROBE) {
+    if Tokenizer::from_gguf(vocabulary.as_gguf())?.encode(PROBE, Encode::default())? != ranked.encode(PROBE)? {
         return Err(not_supported("this vocabulary: in a GGUF file it would read text differently"));
     }
     Ok(vocabulary)

@@ -201,7 +201,7 @@ fn what_stands_around_a_text_does_not_matter_to_a_model_of_speech() {
     assert!(to_gguf(&folder, &path, "f16").unwrap().tokenizer);
     let bare = |p: &Path| {
         let tokenizer = Tokenizer::from_model_file(&ModelFile::open(p).unwrap()).unwrap();
-        tokenizer.encode("the the", Encode::default())
+        tokenizer.encode("the the", Encode::default()).unwrap()
     };
     assert_eq!((bare(&folder), bare(&path)), (vec![7, 8], vec![7, 8]));
     let error = to_gguf(&with_tokenizer(&dir, &json), &dir.join("b.gguf"), "f16").unwrap_err().to_string();

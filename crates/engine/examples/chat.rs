@@ -19,7 +19,7 @@ fn main() -> Result<(), akunu::Error> {
     let tokenizer = engine.need_tokenizer()?;
     let prompt = template.render(&input, tokenizer.bos_text(), tokenizer.eos_text())?;
     // The template has written the special tokens itself.
-    let tokens = tokenizer.encode(&prompt, Encode { add_special: false, parse_special: true });
+    let tokens = tokenizer.encode(&prompt, Encode { add_special: false, parse_special: true })?;
     let mut sequence = engine.sequence();
     let mut answer = String::new();
     let mut generation = engine.generate(&mut sequence, &tokens, GenerateOptions::new().max_tokens(64))?;

@@ -130,7 +130,7 @@ impl Embedder {
     /// The tokens of a text, with the special ones that the model wants around it.
     pub fn text(&self, text: &str, too_long: TooLong) -> Result<Text, Error> {
         let tokenizer = self.tokenizer()?;
-        let tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: true });
+        let tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: true })?;
         let tokens = self.fit(tokens, tokenizer.frame().1, too_long)?;
         Ok(Text { second: tokens.len(), tokens })
     }
@@ -140,12 +140,12 @@ impl Embedder {
         let tokenizer = self.tokenizer()?;
         let bare = Encode { add_special: false, parse_special: true };
         let (before, after) = tokenizer.frame();
-        let mut tokens = [before, &tokenizer.encode(a, bare), after].concat();
+        let mut tokens = [before, &tokenizer.encode(a, bare)?, after].concat();
         let second = tokens.len();
         if second + after.len() > self.context {
             return Err(Error::TextTooLong { tokens: second + after.len(), context: self.context });
         }
-        tokens.extend(tokenizer.encode(b, bare));
+        tokens.extend(tokenizer.encode(b, bare)?);
         tokens.extend(after);
         Ok(Text { tokens: self.fit(tokens, after, too_long)?, second })
     }

@@ -33,7 +33,7 @@
 //! use akunu::{Encode, Engine, GenerateOptions, Grammar, LoadOptions};
 //!
 //! let mut engine = Engine::embedded(LoadOptions::default())?;
-//! let prompt = engine.need_tokenizer()?.encode("The cat was", Encode { add_special: true, parse_special: false });
+//! let prompt = engine.need_tokenizer()?.encode("The cat was", Encode { add_special: true, parse_special: false })?;
 //! let options = GenerateOptions::new().temperature(0.8).seed(1).grammar(Grammar::Regex(" (happy|sad)\\.".into()));
 //! let mut sequence = engine.sequence();
 //! let mut text = String::new();

@@ -56,7 +56,7 @@ fn afresh(engine: &mut Engine, tokens: &[u32], options: GenerateOptions) -> Vec<
 
 fn story(engine: &Engine) -> Vec<u32> {
     let tokenizer = engine.need_tokenizer().unwrap();
-    tokenizer.encode("Once upon a time there was a cat", Encode { add_special: true, parse_special: false })
+    tokenizer.encode("Once upon a time there was a cat", Encode { add_special: true, parse_special: false }).unwrap()
 }
 
 #[test]

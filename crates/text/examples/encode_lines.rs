@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for line in std::io::stdin().lock().lines() {
         let text: String = serde_json::from_str(&line?)?;
-        let ids = tokenizer.encode(&text, Encode { add_special: false, parse_special: true });
+        let ids = tokenizer.encode(&text, Encode { add_special: false, parse_special: true })?;
         if with_text {
             writeln!(out, "{}", serde_json::json!([ids, tokenizer.decode(&ids, false)]))?;
         } else {

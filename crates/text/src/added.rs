@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use crate::budget::Spent;
 use crate::error::Error;
 use crate::matcher::Matcher;
 use crate::pattern::{CharSet, ClassMap};
@@ -39,13 +40,15 @@ impl AddedTokens {
     }
 
     /// Gives `sink` the fragments of `text` in order; texts are not empty.
-    pub fn split<'t>(&self, text: &'t str, parse_special: bool, mut sink: impl FnMut(Fragment<'t>)) {
+    pub fn split<'t>(
+        &self,
+        text: &'t str,
+        parse_special: bool,
+        mut sink: impl FnMut(Fragment<'t>) -> Result<(), Spent>,
+    ) -> Result<(), Spent> {
         let mut from = 0; // What lies before is given to `sink`.
-        let mut at = 0;
-        while !self.matcher.is_empty()
-            && let Some((mut start, mut end, number)) = self.matcher.find(text.as_bytes(), at)
-        {
-            at = end;
+        let mut space_end = 0; // The end of the last white space that a token took along.
+        for (mut start, mut end, number) in self.matcher.matches(text.as_bytes()) {
             let token = &self.tokens[number];
             if token.special && !parse_special {
                 continue;
@@ -53,21 +56,26 @@ impl AddedTokens {
             if token.single_word && (ends_in_word(&text[..start]) || starts_with_word(&text[end..])) {
                 continue;
             }
-            if token.lstrip {
-                start = text[..start].trim_end().len().max(from);
+            if token.lstrip && from < start {
+                start = from + text[from..start].trim_end().len();
             }
             if token.rstrip {
-                end = text.len() - text[end..].trim_start().len();
+                // Tokens that are white space are found in what the one before took along: its end is known.
+                if space_end < end {
+                    space_end = text.len() - text[end..].trim_start().len();
+                }
+                end = space_end;
             }
             if from < start {
-                sink(Fragment::Text(&text[from..start]));
+                sink(Fragment::Text(&text[from..start]))?;
             }
-            sink(Fragment::Token(token.id));
+            sink(Fragment::Token(token.id))?;
             from = end;
         }
         if from < text.len() {
-            sink(Fragment::Text(&text[from..]));
+            sink(Fragment::Text(&text[from..]))?;
         }
+        Ok(())
     }
 }
 
@@ -108,10 +116,14 @@ mod tests {
             })
             .collect();
         let mut shown = String::new();
-        AddedTokens::new(tokens).unwrap().split(text, parse_special, |fragment| match fragment {
-            Fragment::Text(text) => shown.push_str(&format!("[{text}]")),
-            Fragment::Token(id) => shown.push_str(&format!("<{id}>")),
-        });
+        let show = |fragment: Fragment<'_>| {
+            match fragment {
+                Fragment::Text(text) => shown.push_str(&format!("[{text}]")),
+                Fragment::Token(id) => shown.push_str(&format!("<{id}>")),
+            }
+            Ok(())
+        };
+        AddedTokens::new(tokens).unwrap().split(text, parse_special, show).unwrap();
         shown
     }
 

@@ -2,10 +2,11 @@
 
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::budget::{Budget, Spent};
 use crate::error::Error;
 
 /// Real keys are under 20 bytes; a crafted trie may have cycles.
-const MAX_KEY_BYTES: usize = 256;
+const MAX_KEY_BYTES: usize = 64;
 
 pub(crate) struct Charsmap {
     /// Darts double-array units: label in bits 0..8, leaf flag in bit 8, offset in bits 10..31 (shifted where bit 9 is set);
@@ -62,21 +63,22 @@ impl Charsmap {
         })
     }
 
-    fn replacement(&self, at: usize) -> &str {
+    fn replacement(&self, at: usize, budget: &Budget) -> Result<&str, Spent> {
         let tail = self.replacements.get(at..).unwrap_or_default();
         let end = tail.iter().position(|&b| b == 0).unwrap_or(tail.len());
+        budget.spend(end)?;
         // Checked whole in `new`; a crafted offset may still fall inside a character.
-        std::str::from_utf8(&tail[..end]).unwrap_or_default()
+        Ok(std::str::from_utf8(&tail[..end]).unwrap_or_default())
     }
 
     /// As SentencePiece does: from left to right, the longest key wins.
-    pub fn apply(&self, text: &str) -> String {
+    pub fn apply(&self, text: &str, budget: &Budget) -> Result<String, Spent> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(first) = rest.chars().next() {
             let used = match self.prefixes(rest.as_bytes()).last() {
                 Some((length, at)) if rest.is_char_boundary(length) => {
-                    out.push_str(self.replacement(at));
+                    out.push_str(self.replacement(at, budget)?);
                     length
                 }
                 _ => {
@@ -86,28 +88,28 @@ impl Charsmap {
             };
             rest = &rest[used..];
         }
-        out
+        Ok(out)
     }
 
     /// As HF's library does: a short grapheme is looked up whole, then its characters one by one, and the first key
     /// that fits replaces all that was looked up.
-    pub fn apply_to_graphemes(&self, text: &str) -> String {
+    pub fn apply_to_graphemes(&self, text: &str, budget: &Budget) -> Result<String, Spent> {
         let mut out = String::with_capacity(text.len());
         for grapheme in text.graphemes(true) {
             if grapheme.len() < 6
                 && let Some((_, at)) = self.prefixes(grapheme.as_bytes()).next()
             {
-                out.push_str(self.replacement(at));
+                out.push_str(self.replacement(at, budget)?);
                 continue;
             }
             for (start, c) in grapheme.char_indices() {
                 match self.prefixes(&grapheme.as_bytes()[start..start + c.len_utf8()]).next() {
-                    Some((_, at)) => out.push_str(self.replacement(at)),
+                    Some((_, at)) => out.push_str(self.replacement(at, budget)?),
                     None => out.push(c),
                 }
             }
         }
-        out
+        Ok(out)
     }
 }
 
@@ -126,6 +128,7 @@ mod tests {
             blob.extend((byte | 1 << 8 | 0x7f_ffff << 10).to_le_bytes());
         }
         let text = "any text, é and 🚀";
-        assert!(Charsmap::new(&blob).unwrap().apply(text).len() <= text.len());
+        let out = Charsmap::new(&blob).unwrap().apply(text, &Budget::new(text.len())).unwrap();
+        assert!(out.len() <= text.len());
     }
 }

@@ -34,6 +34,8 @@ pub enum Error {
     UnknownPreTokenizer(String),
     #[error("not supported in a tokenizer pattern: {what} (in {pattern:?})")]
     UnsupportedPattern { what: String, pattern: String },
+    #[error("the tokenizer's rules make too much work of {0}: the vocabulary is damaged, or meant to do harm")]
+    TooMuchWork(&'static str),
     #[error("not supported in tokenizer.json: {0}")]
     Unsupported(String),
     #[error("{file} is not valid: {reason}")]

@@ -48,6 +48,10 @@ impl Arena {
         self.ends.push(self.bytes.len());
     }
 
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
     #[inline]
     pub fn get(&self, index: usize) -> &[u8] {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };

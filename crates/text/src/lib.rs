@@ -4,11 +4,12 @@
 //! This crate knows no models and no tensors. A [`Tokenizer`] comes from a GGUF file's metadata or from `tokenizer.json`;
 //! whichever way, it is the same machine: added tokens are cut out, the rest is normalized, split into words, and each
 //! word is encoded by one of four models (byte-pair, SentencePiece, WordPiece, Unigram). Everything runs in time linear in
-//! the text, whatever the text is.
+//! the text, whatever the text is; where a hostile file's rules would not, a budget ends them with an error.
 #![forbid(unsafe_code)]
 
 mod added;
 mod bpe;
+mod budget;
 mod byte_level;
 mod charsmap;
 mod chat;

@@ -1,4 +1,10 @@
-//! Finding any of many fixed texts in one pass (Aho and Corasick's automaton), leftmost and longest first.
+//! Finding any of many fixed texts (Aho and Corasick's automaton), leftmost and longest first.
+//!
+//! The automaton reads a text backwards: at each position it then knows the longest match that starts there, and one pass
+//! is enough. Forwards, a match is sure only after whatever longer one may still come, and what was read for that would
+//! be read again for the next match.
+
+use std::ops::Range;
 
 use crate::error::Error;
 use crate::hash::PairTable;
@@ -6,23 +12,27 @@ use crate::hash::PairTable;
 const ROOT: u32 = 0;
 const NONE: u32 = u32::MAX;
 /// Every byte of every text is a state.
-const MAX_TOTAL_BYTES: usize = 16 << 20;
+const MAX_TOTAL_BYTES: usize = 4 << 20;
+/// So many bytes of a text are read backwards at a time: what was found in them takes memory.
+const PART: usize = 1 << 20;
 
 pub(crate) struct Matcher {
     /// `[state, byte]` to `[state, _]`.
     edges: PairTable,
     states: Vec<State>,
-    /// `[byte]`: whether some text starts with it.
-    starts: [bool; 256],
+    /// `[byte]`: whether some text ends with it.
+    ends: [bool; 256],
     lengths: Vec<u32>,
+    /// The length of the longest text.
+    deepest: usize,
 }
 
 #[derive(Clone, Copy)]
 struct State {
     depth: u32,
-    /// The state of the longest proper suffix that is a prefix of some text.
+    /// The state of the longest proper prefix that is an end of some text.
     fallback: u32,
-    /// The longest text that ends here, or `NONE`.
+    /// The longest text that starts here, or `NONE`.
     found: u32,
 }
 
@@ -35,13 +45,13 @@ impl Matcher {
         }
         let mut edges = PairTable::with_capacity(total);
         let mut states = vec![State { depth: 0, fallback: ROOT, found: NONE }];
-        let mut starts = [false; 256];
+        let mut ends = [false; 256];
         let mut lengths = Vec::with_capacity(texts.len());
         let mut links: Vec<(u32, u8, u32)> = Vec::with_capacity(total);
         for (number, text) in texts.enumerate() {
             lengths.push(text.len() as u32);
             let mut state = ROOT;
-            for &byte in text {
+            for &byte in text.iter().rev() {
                 state = match edges.get([state, u32::from(byte)]) {
                     Some([child, _]) => child,
                     None => {
@@ -54,8 +64,8 @@ impl Matcher {
                     }
                 };
             }
-            if let Some(&first) = text.first() {
-                starts[first as usize] = true;
+            if let Some(&last) = text.last() {
+                ends[last as usize] = true;
                 if states[state as usize].found == NONE {
                     states[state as usize].found = number as u32;
                 }
@@ -83,28 +93,52 @@ impl Matcher {
                 states[child as usize].found = states[fallback as usize].found;
             }
         }
-        Ok(Matcher { edges, states, starts, lengths })
+        let deepest = lengths.iter().max().map_or(0, |&length| length as usize);
+        Ok(Matcher { edges, states, ends, lengths, deepest })
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.states.len() == 1
+    /// The matches in `text` from left to right: their starts, their ends and the numbers of their texts.
+    pub fn matches<'m>(&'m self, text: &'m [u8]) -> impl Iterator<Item = (usize, usize, usize)> + 'm {
+        // Without texts there is nothing to read for.
+        let mut read = if self.deepest == 0 { text.len() } else { 0 };
+        let mut longest = Vec::new();
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            loop {
+                while let Some((start, number)) = longest.pop() {
+                    if start >= from {
+                        from = start + self.lengths[number as usize] as usize;
+                        return Some((start, from, number as usize));
+                    }
+                }
+                if read == text.len() {
+                    return None;
+                }
+                let part = read..text.len().min(read + PART);
+                read = part.end;
+                longest = self.longest(text, part);
+            }
+        })
     }
 
-    /// The first match at or after `from`, as its start, its end and the number of the text.
-    pub fn find(&self, text: &[u8], from: usize) -> Option<(usize, usize, usize)> {
+    /// The positions in `part` of `text` where texts start, last first, each with the longest.
+    fn longest(&self, text: &[u8], part: Range<usize>) -> Vec<(usize, u32)> {
+        let mut found = Vec::new();
         let mut state = ROOT;
-        let mut at = from;
-        let mut best: Option<(usize, usize, usize)> = None;
+        // What starts in the part may end after it.
+        let mut at = text.len().min(part.end + self.deepest);
         loop {
             if state == ROOT {
-                if best.is_some() {
-                    return best;
-                }
-                at += text[at..].iter().position(|&b| self.starts[b as usize])?;
+                let last = text[part.start..at].iter().rposition(|&b| self.ends[b as usize]);
+                let Some(last) = last else { return found };
+                at = part.start + last + 1;
             }
-            let Some(&byte) = text.get(at) else { return best };
+            if at == part.start {
+                return found;
+            }
+            at -= 1;
             loop {
-                if let Some([to, _]) = self.edges.get([state, u32::from(byte)]) {
+                if let Some([to, _]) = self.edges.get([state, u32::from(text[at])]) {
                     state = to;
                     break;
                 }
@@ -113,19 +147,9 @@ impl Matcher {
                 }
                 state = self.states[state as usize].fallback;
             }
-            at += 1;
-            let now = self.states[state as usize];
-            if let Some((start, ..)) = best
-                && at - now.depth as usize > start
-            {
-                // Whatever is still under way starts later than what was found.
-                return best;
-            }
-            if now.found != NONE {
-                let start = at - self.lengths[now.found as usize] as usize;
-                if best.is_none_or(|(earliest, ..)| start <= earliest) {
-                    best = Some((start, at, now.found as usize));
-                }
+            let number = self.states[state as usize].found;
+            if number != NONE && at < part.end {
+                found.push((at, number));
             }
         }
     }
@@ -137,14 +161,11 @@ mod tests {
 
     fn all(texts: &[&str], text: &str) -> Vec<String> {
         let matcher = Matcher::new(texts.iter().map(|t| t.as_bytes())).unwrap();
-        let mut found = Vec::new();
-        let mut at = 0;
-        while let Some((start, end, number)) = matcher.find(text.as_bytes(), at) {
+        let shown = |(start, end, number): (usize, usize, usize)| {
             assert_eq!(&text[start..end], texts[number]);
-            found.push(format!("{start}:{}", texts[number]));
-            at = end;
-        }
-        found
+            format!("{start}:{}", texts[number])
+        };
+        matcher.matches(text.as_bytes()).map(shown).collect()
     }
 
     #[test]
@@ -157,6 +178,15 @@ mod tests {
         assert_eq!(all(&["", "x"], "axa"), ["1:x"]);
         assert_eq!(all(&["abcde", "cdx", "bcdy"], "abcdx"), ["2:cdx"]);
         assert!(all(&[], "abc").is_empty());
+    }
+
+    #[test]
+    fn matches_reach_across_parts() {
+        let matcher = Matcher::new([&b"ab"[..], b"abcabc", b"c"].into_iter()).unwrap();
+        let text = "abc".repeat(PART);
+        let found: Vec<usize> = matcher.matches(text.as_bytes()).map(|(start, ..)| start).collect();
+        let expected: Vec<usize> = (0..text.len()).step_by(6).collect();
+        assert!(found == expected, "{} of {}", found.len(), expected.len());
     }
 
     #[test]

@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 use unicode_normalization_alignments::char::is_combining_mark;
 use unicode_normalization_alignments::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+use crate::budget::{Budget, Spent};
 use crate::charsmap::Charsmap;
-use crate::pattern::{CharSet, ClassMap, Pattern};
+use crate::pattern::{CharSet, ClassMap, Pattern, Scan};
 
 /// One rewriting step.
 pub(crate) enum Normalizer {
@@ -46,30 +47,35 @@ pub(crate) enum Normalizer {
 }
 
 /// Applies all steps.
-pub(crate) fn normalize<'t>(steps: &[Normalizer], text: &'t str) -> Cow<'t, str> {
+pub(crate) fn normalize<'t>(steps: &[Normalizer], text: &'t str, budget: &Budget) -> Result<Cow<'t, str>, Spent> {
     let mut text = Cow::Borrowed(text);
     for step in steps {
-        if let Some(changed) = step.apply(&text) {
+        budget.spend(text.len())?;
+        if let Some(changed) = step.apply(&text, budget)? {
             text = Cow::Owned(changed);
         }
     }
-    text
+    Ok(text)
 }
 
 impl Normalizer {
     /// The rewritten text; `None` where it stays as it is.
-    fn apply(&self, text: &str) -> Option<String> {
-        match self {
+    fn apply(&self, text: &str, budget: &Budget) -> Result<Option<String>, Spent> {
+        Ok(match self {
             Normalizer::Nfc if text.is_ascii() || is_nfc_quick(text.chars()) == IsNormalized::Yes => None,
-            Normalizer::Nfc => Some(text.nfc().map(|(c, _)| c).collect()),
+            Normalizer::Nfc => Some(budget.collect(text.nfc().map(|(c, _)| c))?),
             Normalizer::Nfd | Normalizer::Nfkc | Normalizer::Nfkd | Normalizer::StripAccents if text.is_ascii() => None,
-            Normalizer::Nfd => Some(text.nfd().map(|(c, _)| c).collect()),
-            Normalizer::Nfkc => Some(text.nfkc().map(|(c, _)| c).collect()),
-            Normalizer::Nfkd => Some(text.nfkd().map(|(c, _)| c).collect()),
-            Normalizer::Lowercase => Some(text.chars().flat_map(char::to_lowercase).collect()),
-            Normalizer::StripAccents => Some(text.chars().filter(|&c| !is_combining_mark(c)).collect()),
-            Normalizer::Replace(pattern, with) => replace(pattern, with, text),
-            Normalizer::Prepend(prefix) => (!text.is_empty()).then(|| format!("{prefix}{text}")),
+            Normalizer::Nfd => Some(budget.collect(text.nfd().map(|(c, _)| c))?),
+            Normalizer::Nfkc => Some(budget.collect(text.nfkc().map(|(c, _)| c))?),
+            Normalizer::Nfkd => Some(budget.collect(text.nfkd().map(|(c, _)| c))?),
+            Normalizer::Lowercase => Some(lowercase(text, budget)?),
+            Normalizer::StripAccents => Some(budget.collect(text.chars().filter(|&c| !is_combining_mark(c)))?),
+            Normalizer::Replace(pattern, with) => replace(pattern, with, text, budget)?,
+            Normalizer::Prepend(_) if text.is_empty() => None,
+            Normalizer::Prepend(prefix) => {
+                budget.spend(prefix.len() + text.len())?;
+                Some(format!("{prefix}{text}"))
+            }
             Normalizer::Strip { left, right } => {
                 let mut kept = text;
                 if *left {
@@ -81,23 +87,30 @@ impl Normalizer {
                 (kept.len() < text.len()).then(|| kept.to_owned())
             }
             Normalizer::Bert { clean, chinese, strip_accents, lowercase } => {
-                Some(bert(text, *clean, *chinese, *strip_accents, *lowercase))
+                Some(bert(text, *clean, *chinese, *strip_accents, *lowercase, budget)?)
             }
-            Normalizer::Nmt => Some(text.chars().filter_map(nmt).collect()),
-            Normalizer::Charsmap(map) => Some(map.apply(text)),
-            Normalizer::GraphemeCharsmap(map) => Some(map.apply_to_graphemes(text)),
-            Normalizer::Spaces { prefix, merge } => Some(spaces(text, *prefix, *merge)),
-        }
+            Normalizer::Nmt => Some(budget.collect(text.chars().filter_map(nmt))?),
+            Normalizer::Charsmap(map) => Some(map.apply(text, budget)?),
+            Normalizer::GraphemeCharsmap(map) => Some(map.apply_to_graphemes(text, budget)?),
+            Normalizer::Spaces { prefix, merge } => {
+                let spaced = spaces(text, *prefix, *merge);
+                budget.spend(spaced.len())?;
+                Some(spaced)
+            }
+        })
     }
 }
 
-fn replace(pattern: &Pattern, with: &str, text: &str) -> Option<String> {
+fn replace(pattern: &Pattern, with: &str, text: &str, budget: &Budget) -> Result<Option<String>, Spent> {
+    budget.spend(text.len())?;
+    let mut scan = Scan::new(text, budget);
     let mut out = String::new();
     let mut kept = 0;
     let mut at = 0;
     while at < text.len() {
-        match pattern.match_at(text, at) {
+        match pattern.match_at(at, &mut scan)? {
             Some(end) => {
+                budget.spend(at - kept + with.len())?;
                 out.push_str(&text[kept..at]);
                 out.push_str(with);
                 kept = end;
@@ -106,10 +119,23 @@ fn replace(pattern: &Pattern, with: &str, text: &str) -> Option<String> {
             None => at += text[at..].chars().next().map_or(1, char::len_utf8),
         }
     }
-    (kept > 0).then(|| {
+    Ok((kept > 0).then(|| {
         out.push_str(&text[kept..]);
         out
-    })
+    }))
+}
+
+fn lowercase(text: &str, budget: &Budget) -> Result<String, Spent> {
+    let mut lower = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_ascii() {
+            true => lower.push(c.to_ascii_lowercase()),
+            // Three bytes from two at most.
+            false => lower.extend(c.to_lowercase()),
+        }
+    }
+    budget.spend(lower.len())?;
+    Ok(lower)
 }
 
 /// Which properties of a character BERT's rules ask for, by the tables of HF's library: Unicode 8.
@@ -141,7 +167,14 @@ fn is_chinese(c: char) -> bool {
         | 0x2b920..=0x2ceaf | 0xf900..=0xfaff | 0x2f800..=0x2fa1f)
 }
 
-fn bert(text: &str, clean: bool, chinese: bool, strip_accents: bool, lowercase: bool) -> String {
+fn bert(
+    text: &str,
+    clean: bool,
+    chinese: bool,
+    strip_accents: bool,
+    lowercase: bool,
+    budget: &Budget,
+) -> Result<String, Spent> {
     let classes = BertClasses::get();
     let mut spaced = String::with_capacity(text.len());
     for c in text.chars() {
@@ -157,9 +190,13 @@ fn bert(text: &str, clean: bool, chinese: bool, strip_accents: bool, lowercase: 
         }
     }
     if strip_accents && !spaced.is_ascii() {
-        spaced = spaced.nfd().map(|(c, _)| c).filter(|&c| !classes.is_mark(c)).collect();
+        spaced = budget.collect(spaced.nfd().map(|(c, _)| c).filter(|&c| !classes.is_mark(c)))?;
     }
-    if lowercase { spaced.chars().flat_map(char::to_lowercase).collect() } else { spaced }
+    if lowercase {
+        return self::lowercase(&spaced, budget);
+    }
+    budget.spend(spaced.len())?;
+    Ok(spaced)
 }
 
 /// Drops control characters, makes spaces of the other invisible ones.
@@ -216,7 +253,7 @@ mod tests {
             (Normalizer::Spaces { prefix: true, merge: true }, "  a  b ", "▁a▁b"),
             (Normalizer::Spaces { prefix: true, merge: false }, "a  b ", "▁a▁▁b▁"),
         ] {
-            assert_eq!(normalize(&[step], text), expected, "{text:?}");
+            assert_eq!(normalize(&[step], text, &Budget::new(text.len())).unwrap(), expected, "{text:?}");
         }
     }
 }

@@ -1,28 +1,47 @@
 //! Byte-level vocabularies without merges: a token's number is its rank, and the pair that makes the lowest is merged first.
 
-use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::OnceLock;
 
+use crate::budget::{Budget, Spent};
 use crate::byte_level;
 use crate::error::Error;
+use crate::hash::{Arena, TextTable};
+use crate::merge::{Pairs, Symbols};
 use crate::pre_names::GPT2;
 use crate::split::{Step, split};
 
 /// A vocabulary of byte strings by rank, such as Whisper's ggml files have.
 pub struct Ranked {
-    tokens: Vec<Box<[u8]>>,
+    tokens: Arena,
     /// Made when something is encoded: decoding does without.
-    ranks: OnceLock<HashMap<Box<[u8]>, u32>>,
+    ranks: OnceLock<TextTable>,
     steps: Vec<Step>,
 }
 
-/// No longer word is looked at whole: merging is quadratic in it.
-const MAX_WORD: usize = 256;
+/// Longer tokens are no pairs: to find the parts of a token is to encode its bytes.
+const MAX_TOKEN: usize = 256;
+
+/// The merge rule over one word: the ranks below a limit.
+struct Below<'a> {
+    ranks: &'a TextTable,
+    tokens: &'a Arena,
+    word: &'a [u8],
+    limit: u32,
+}
+
+impl Pairs for Below<'_> {
+    fn pair(&self, _: u32, _: u32, span: Range<usize>) -> Option<[u32; 2]> {
+        let rank = self.ranks.get(self.tokens, &self.word[span]).filter(|&rank| rank < self.limit)?;
+        Some([rank, rank])
+    }
+}
 
 impl Ranked {
     pub fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
-        let steps = vec![Step::pattern(GPT2)?];
-        Ok(Self { tokens: tokens.map(Into::into).collect(), ranks: OnceLock::new(), steps })
+        let mut arena = Arena::default();
+        tokens.for_each(|token| arena.push(token));
+        Ok(Self { tokens: arena, ranks: OnceLock::new(), steps: vec![Step::pattern(GPT2)?] })
     }
 
     pub fn len(&self) -> usize {
@@ -30,62 +49,72 @@ impl Ranked {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.tokens.is_empty()
+        self.tokens.len() == 0
     }
 
     /// The bytes a token stands for; empty outside the vocabulary.
     pub fn bytes(&self, id: u32) -> &[u8] {
-        self.tokens.get(id as usize).map_or(&[], |t| t)
+        if (id as usize) < self.len() { self.tokens.get(id as usize) } else { &[] }
     }
 
-    fn ranks(&self) -> &HashMap<Box<[u8]>, u32> {
+    fn ranks(&self) -> &TextTable {
         self.ranks.get_or_init(|| {
-            let by_rank = self.tokens.iter().enumerate().filter(|(_, t)| !t.is_empty());
-            // The lower rank wins where a token is there twice.
-            by_rank.rev().map(|(rank, token)| (token.clone(), rank as u32)).collect()
+            let mut ranks = TextTable::with_capacity(self.len());
+            for rank in (0..self.len()).filter(|&rank| !self.tokens.get(rank).is_empty()) {
+                // The lower rank wins where a token is there twice.
+                ranks.insert(&self.tokens, rank as u32);
+            }
+            ranks
         })
     }
 
     /// The tokens of a text. Bytes that no token has are left out.
-    pub fn encode(&self, text: &str) -> Vec<u32> {
-        let ranks = self.ranks();
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut out = Vec::new();
-        split(&self.steps, text, true, &mut |word| {
-            for word in word.as_bytes().chunks(MAX_WORD) {
-                let cuts = merge(ranks, word, u32::MAX);
-                out.extend(cuts.windows(2).filter_map(|part| ranks.get(&word[part[0]..part[1]])));
-            }
+        let mut symbols = Symbols::default();
+        let words = split(&self.steps, text, true, &Budget::new(text.len()), &mut |word| {
+            let word = word.as_bytes();
+            self.merge(word, u32::MAX, &mut symbols);
+            let ends = symbols.starts.iter().skip(1).map(|&start| start as usize).chain([word.len()]);
+            let parts = symbols.starts.iter().zip(ends).map(|(&start, end)| &word[start as usize..end]);
+            out.extend(parts.filter_map(|part| self.ranks().get(&self.tokens, part)));
+            Ok(())
         });
-        out
+        words.map_err(|Spent| Error::TooMuchWork("this text"))?;
+        Ok(out)
     }
 
     /// The same vocabulary as byte-level BPE has it: the tokens as text, and the merges, best first. What lower ranks make
     /// two parts of, a merge makes one.
     pub fn as_byte_pairs(&self) -> (Vec<String>, Vec<String>) {
         let text = |bytes: &[u8]| bytes.iter().map(|b| byte_level::char_of(*b)).collect::<String>();
-        let ranks = self.ranks();
-        let pair = |(rank, token): (usize, &[u8])| {
-            let cuts = merge(ranks, &token[..token.len().min(MAX_WORD)], rank as u32);
-            let [_, cut, end] = cuts[..] else { return None };
-            let parts = [&token[..cut], &token[cut..]];
-            let known = end == token.len() && parts.iter().all(|p| ranks.contains_key(*p));
-            known.then(|| format!("{} {}", text(parts[0]), text(parts[1])))
-        };
-        let merges = self.tokens.iter().map(|t| &**t).enumerate().filter_map(pair).collect();
-        (self.tokens.iter().map(|t| text(t)).collect(), merges)
+        let known = |part: &[u8]| self.ranks().get(&self.tokens, part).is_some();
+        let mut symbols = Symbols::default();
+        let mut merges = Vec::new();
+        for rank in 0..self.len() {
+            let token = self.tokens.get(rank);
+            if token.len() > MAX_TOKEN {
+                continue;
+            }
+            self.merge(token, rank as u32, &mut symbols);
+            if let [_, cut] = symbols.starts[..] {
+                let (left, right) = token.split_at(cut as usize);
+                if known(left) && known(right) {
+                    merges.push(format!("{} {}", text(left), text(right)));
+                }
+            }
+        }
+        ((0..self.len()).map(|rank| text(self.tokens.get(rank))).collect(), merges)
     }
-}
 
-/// Where parts of a word begin once all ranks below `limit` are merged, and where the last one ends.
-fn merge(ranks: &HashMap<Box<[u8]>, u32>, word: &[u8], limit: u32) -> Vec<usize> {
-    let mut cuts: Vec<usize> = (0..=word.len()).collect();
-    while cuts.len() > 2 {
-        let joined = |i: usize| ranks.get(&word[cuts[i]..cuts[i + 2]]).map(|rank| (*rank, i));
-        let best = (0..cuts.len() - 2).filter_map(joined).min().filter(|(rank, _)| *rank < limit);
-        let Some((_, at)) = best else { break };
-        cuts.remove(at + 1);
+    /// Leaves where parts of a word begin once all ranks below `limit` are merged in `symbols.starts`.
+    fn merge(&self, word: &[u8], limit: u32, symbols: &mut Symbols) {
+        symbols.clear();
+        // Only places in the word count, not the ids of what is there.
+        symbols.ids.resize(word.len(), 0);
+        symbols.starts.extend(0..word.len() as u32);
+        symbols.merge(&Below { ranks: self.ranks(), tokens: &self.tokens, word, limit }, word.len());
     }
-    cuts
 }
 
 #[cfg(test)]
@@ -96,9 +125,9 @@ mod tests {
     fn the_lowest_rank_is_merged_first() {
         let tokens = ["a", "b", "c", " ", "bc", "ab", " a", "abc"];
         let ranked = Ranked::new(tokens.iter().map(|t| t.as_bytes())).unwrap();
-        assert_eq!(ranked.encode("abc"), [7]);
-        assert_eq!(ranked.encode("ab"), [5]);
-        assert_eq!(ranked.encode("abc abx"), [7, 3, 5]);
+        assert_eq!(ranked.encode("abc").unwrap(), [7]);
+        assert_eq!(ranked.encode("ab").unwrap(), [5]);
+        assert_eq!(ranked.encode("abc abx").unwrap(), [7, 3, 5]);
         assert_eq!(ranked.bytes(6), b" a");
         assert_eq!(ranked.bytes(99), b"");
     }

@@ -1,9 +1,8 @@
 //! Pre-tokenization: cutting a normalized text into the words that a model encodes one by one.
 
-use std::borrow::Cow;
-
+use crate::budget::{Budget, Spent};
 use crate::error::Error;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, Scan};
 
 /// What happens to a match of a split pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,56 +61,66 @@ impl Step {
     }
 }
 
+/// Steps of the budget that a step costs for each byte it reads, and a new text for each byte of it.
+const READ: usize = 2;
+const WRITTEN: usize = 4;
+
+/// What takes the words, and may stop the text.
+type Sink<'s> = dyn FnMut(&str) -> Result<(), Spent> + 's;
+
 /// Runs `steps` over `piece` and gives `sink` the words in order. `first`: the piece starts the text.
-pub(crate) fn split(steps: &[Step], piece: &str, first: bool, sink: &mut dyn FnMut(&str)) {
+pub(crate) fn split(
+    steps: &[Step],
+    piece: &str,
+    first: bool,
+    budget: &Budget,
+    sink: &mut Sink<'_>,
+) -> Result<(), Spent> {
     if piece.is_empty() {
-        return;
+        return Ok(());
     }
     let Some((step, rest)) = steps.split_first() else { return sink(piece) };
+    budget.spend(READ * piece.len())?;
+    let mut scan = Scan::new(piece, budget);
     match step {
-        Step::Split { pattern, behavior: Behavior::Isolated, invert: false } => {
-            isolate(
-                piece,
-                |at| pattern.match_at(piece, at),
-                |start, end| {
-                    split(rest, &piece[start..end], first && start == 0, sink);
-                },
-            );
-        }
+        Step::Split { pattern, behavior: Behavior::Isolated, invert: false } => segments(
+            piece,
+            |at| pattern.match_at(at, &mut scan),
+            |start, end, _| split(rest, &piece[start..end], first && start == 0, budget, sink),
+        ),
         Step::Split { pattern, behavior, invert } => {
             let mut grouping = Grouping { behavior: *behavior, pending: None, after_match: false };
-            let mut emit = |(start, end): (usize, usize)| split(rest, &piece[start..end], first && start == 0, sink);
+            let mut emit =
+                |(start, end): (usize, usize)| split(rest, &piece[start..end], first && start == 0, budget, sink);
             segments(
                 piece,
-                |at| pattern.match_at(piece, at),
-                |start, end, is_match| {
-                    grouping.push(start, end, is_match != *invert, &mut emit);
-                },
-            );
-            if let Some(last) = grouping.pending {
-                emit(last);
-            }
+                |at| pattern.match_at(at, &mut scan),
+                |start, end, is_match| grouping.push(start, end, is_match != *invert).map_or(Ok(()), &mut emit),
+            )?;
+            grouping.pending.map_or(Ok(()), emit)
         }
         Step::DigitGroups { whole_number } => {
             let mut run_end = 0;
-            isolate(
+            segments(
                 piece,
-                |at| digit_group(piece, at, &mut run_end, *whole_number),
-                |start, end| {
-                    split(rest, &piece[start..end], first && start == 0, sink);
-                },
-            );
+                |at| Ok(digit_group(piece, at, &mut run_end, *whole_number)),
+                |start, end, _| split(rest, &piece[start..end], first && start == 0, budget, sink),
+            )
         }
         Step::TrailingSpace => {
             let (body, space) = piece.split_at(piece.trim_end().len());
-            split(rest, body, first, sink);
-            split(rest, space, first && body.is_empty(), sink);
+            split(rest, body, first, budget, sink)?;
+            split(rest, space, first && body.is_empty(), budget, sink)
         }
         Step::PrefixSpace => {
-            let spaced = if piece.starts_with(' ') { Cow::Borrowed(piece) } else { Cow::Owned(format!(" {piece}")) };
-            split(rest, &spaced, first, sink);
+            if piece.starts_with(' ') {
+                return split(rest, piece, first, budget, sink);
+            }
+            budget.spend(WRITTEN * piece.len())?;
+            split(rest, &format!(" {piece}"), first, budget, sink)
         }
         Step::Metaspace { replacement, prepend, split: at_spaces } => {
+            budget.spend(WRITTEN * piece.len())?;
             let mut text = String::with_capacity(piece.len() + piece.len() / 4 + 3);
             let wanted = *prepend == Prepend::Always || *prepend == Prepend::First && first;
             if wanted && !piece.starts_with([' ', *replacement]) {
@@ -119,45 +128,43 @@ pub(crate) fn split(steps: &[Step], piece: &str, first: bool, sink: &mut dyn FnM
             }
             text.extend(piece.chars().map(|c| if c == ' ' { *replacement } else { c }));
             if !at_spaces {
-                return split(rest, &text, first, sink);
+                return split(rest, &text, first, budget, sink);
             }
             let mut start = 0;
             for (at, _) in text.match_indices(*replacement).filter(|&(at, _)| at > 0) {
-                split(rest, &text[start..at], first && start == 0, sink);
+                split(rest, &text[start..at], first && start == 0, budget, sink)?;
                 start = at;
             }
-            split(rest, &text[start..], first && start == 0, sink);
+            split(rest, &text[start..], first && start == 0, budget, sink)
         }
     }
 }
 
-/// Calls `emit` with every match and every gap between matches.
-fn isolate(piece: &str, mut find: impl FnMut(usize) -> Option<usize>, mut emit: impl FnMut(usize, usize)) {
-    segments(piece, &mut find, |start, end, _| emit(start, end));
-}
-
-fn segments(piece: &str, mut find: impl FnMut(usize) -> Option<usize>, mut emit: impl FnMut(usize, usize, bool)) {
+/// Calls `emit` with every match and every gap between matches, and whether it is a match.
+fn segments(
+    piece: &str,
+    mut find: impl FnMut(usize) -> Result<Option<usize>, Spent>,
+    mut emit: impl FnMut(usize, usize, bool) -> Result<(), Spent>,
+) -> Result<(), Spent> {
     let mut gap = 0;
     let mut at = 0;
     while at < piece.len() {
-        match find(at) {
+        match find(at)? {
             Some(end) => {
                 if gap < at {
-                    emit(gap, at, false);
+                    emit(gap, at, false)?;
                 }
-                emit(at, end, true);
+                emit(at, end, true)?;
                 at = end;
                 gap = end;
             }
             None => at += piece[at..].chars().next().map_or(1, char::len_utf8),
         }
     }
-    if gap < piece.len() {
-        emit(gap, piece.len(), false);
-    }
+    if gap < piece.len() { emit(gap, piece.len(), false) } else { Ok(()) }
 }
 
-/// Joins matches and gaps as a behaviour says, holding back the one that may still grow.
+/// Joins matches and gaps as a behaviour says, holding back the one that may still grow and giving the one before.
 struct Grouping {
     behavior: Behavior,
     pending: Option<(usize, usize)>,
@@ -165,12 +172,9 @@ struct Grouping {
 }
 
 impl Grouping {
-    fn push(&mut self, start: usize, end: usize, is_match: bool, emit: &mut impl FnMut((usize, usize))) {
+    fn push(&mut self, start: usize, end: usize, is_match: bool) -> Option<(usize, usize)> {
         let joins = match self.behavior {
-            Behavior::Removed if is_match => {
-                self.pending.take().into_iter().for_each(emit);
-                return;
-            }
+            Behavior::Removed if is_match => return self.pending.take(),
             Behavior::Removed | Behavior::Isolated => false,
             Behavior::Contiguous => is_match == self.after_match,
             Behavior::MergedWithPrevious => is_match && !self.after_match,
@@ -178,8 +182,11 @@ impl Grouping {
         };
         self.after_match = is_match;
         match &mut self.pending {
-            Some(pending) if joins => pending.1 = end,
-            pending => pending.replace((start, end)).into_iter().for_each(emit),
+            Some(pending) if joins => {
+                pending.1 = end;
+                None
+            }
+            pending => pending.replace((start, end)),
         }
     }
 }
@@ -210,7 +217,11 @@ mod tests {
 
     fn words(steps: &[Step], text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        split(steps, text, true, &mut |word| found.push(word.to_owned()));
+        let mut sink = |word: &str| {
+            found.push(word.to_owned());
+            Ok(())
+        };
+        split(steps, text, true, &Budget::new(text.len()), &mut sink).unwrap();
         found
     }
 

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use crate::added::{AddedTokens, Fragment};
 use crate::bpe::Bpe;
+use crate::budget::{Budget, Spent};
+use crate::error::Error;
 use crate::merge::Symbols;
 use crate::normalize::{Normalizer, normalize};
 use crate::split::{Step, split};
@@ -73,16 +75,19 @@ pub struct Tokenizer {
     inner: Arc<Inner>,
 }
 
-/// Words longer than this are cut, so that positions fit 32 bits and memory stays bounded.
-const MAX_WORD_BYTES: usize = 1 << 30;
+/// Words longer than this are cut: to encode one takes about 40 bytes of memory for each byte of it.
+const MAX_WORD_BYTES: usize = 8 << 20;
+/// Steps of the budget that encoding words costs for each byte of them.
+const WORD_STEPS: usize = 2;
 
 impl Tokenizer {
     pub(crate) fn from_inner(inner: Inner) -> Self {
         Tokenizer { inner: Arc::new(inner) }
     }
 
-    /// The token ids of `text`.
-    pub fn encode(&self, text: &str, options: Encode) -> Vec<u32> {
+    /// The token ids of `text`. Fails where the tokenizer's rules make far too much work of it, which a hostile file's may.
+    pub fn encode(&self, text: &str, options: Encode) -> Result<Vec<u32>, Error> {
+        let budget = Budget::new(text.len());
         let inner = &*self.inner;
         let mut out = Vec::with_capacity(text.len() / 4 + 2);
         let mut symbols = Symbols::default();
@@ -90,17 +95,23 @@ impl Tokenizer {
             out.extend_from_slice(&inner.before);
         }
         let mut first = true;
-        inner.added.split(text, options.parse_special, |fragment| {
+        let encoded = inner.added.split(text, options.parse_special, |fragment| {
+            let start = std::mem::replace(&mut first, false);
             match fragment {
-                Fragment::Token(id) => out.push(id),
-                Fragment::Text(raw) => inner.encode_text(raw, first, options.parse_special, &mut symbols, &mut out),
+                Fragment::Token(id) => {
+                    out.push(id);
+                    Ok(())
+                }
+                Fragment::Text(raw) => {
+                    inner.encode_text(raw, start, options.parse_special, &budget, &mut symbols, &mut out)
+                }
             }
-            first = false;
         });
+        encoded.map_err(|Spent| Error::TooMuchWork("this text"))?;
         if options.add_special {
             out.extend_from_slice(&inner.after);
         }
-        out
+        Ok(out)
     }
 
     /// The text of `ids`. Bytes that are not UTF-8 become U+FFFD, ids outside the vocabulary nothing.
@@ -206,32 +217,51 @@ impl fmt::Debug for Tokenizer {
 }
 
 impl Inner {
-    fn encode_text(&self, raw: &str, first: bool, parse_special: bool, symbols: &mut Symbols, out: &mut Vec<u32>) {
-        let text: Cow<'_, str> = normalize(&self.normalizers, raw);
+    fn encode_text(
+        &self,
+        raw: &str,
+        first: bool,
+        parse_special: bool,
+        budget: &Budget,
+        symbols: &mut Symbols,
+        out: &mut Vec<u32>,
+    ) -> Result<(), Spent> {
+        let text: Cow<'_, str> = normalize(&self.normalizers, raw, budget)?;
         let mut start = first;
         self.added_normalized.split(&text, parse_special, |fragment| {
+            let start = std::mem::replace(&mut start, false);
             match fragment {
-                Fragment::Token(id) => out.push(id),
+                Fragment::Token(id) => {
+                    out.push(id);
+                    Ok(())
+                }
                 Fragment::Text(piece) => {
-                    split(&self.steps, piece, start, &mut |word| self.encode_word(word, symbols, out));
+                    budget.spend(WORD_STEPS * piece.len())?;
+                    split(&self.steps, piece, start, budget, &mut |word| self.encode_word(word, budget, symbols, out))
                 }
             }
-            start = false;
-        });
+        })
     }
 
     #[inline]
-    fn encode_word(&self, word: &str, symbols: &mut Symbols, out: &mut Vec<u32>) {
-        if word.len() > MAX_WORD_BYTES {
+    fn encode_word(
+        &self,
+        mut word: &str,
+        budget: &Budget,
+        symbols: &mut Symbols,
+        out: &mut Vec<u32>,
+    ) -> Result<(), Spent> {
+        while word.len() > MAX_WORD_BYTES {
             let (head, tail) = word.split_at(word.floor_char_boundary(MAX_WORD_BYTES));
-            self.encode_word(head, symbols, out);
-            return self.encode_word(tail, symbols, out);
+            self.encode_word(head, budget, symbols, out)?;
+            word = tail;
         }
         match &self.model {
             Model::Bpe(model) => model.encode(&self.vocab, word, symbols, out),
             Model::Spm(model) => model.encode(&self.vocab, word, symbols, out),
-            Model::WordPiece(model) => model.encode(&self.vocab, word, out),
-            Model::Unigram(model) => model.encode(word, out),
+            Model::WordPiece(model) => model.encode(&self.vocab, word, budget, out)?,
+            Model::Unigram(model) => model.encode(word, budget, out)?,
         }
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Unigram: the way to cut a text into tokens whose scores add up highest, found by dynamic programming over a trie.
 
+use crate::budget::{Budget, Spent};
 use crate::error::Error;
 use crate::hash::PairTable;
 use crate::vocab::{TokenKind, Vocab};
@@ -65,7 +66,7 @@ impl Unigram {
         Ok(Unigram { trie, scores, unknown, unknown_score, bytes })
     }
 
-    pub fn encode(&self, text: &str, out: &mut Vec<u32>) {
+    pub fn encode(&self, text: &str, budget: &Budget, out: &mut Vec<u32>) -> Result<(), Spent> {
         let bytes = text.as_bytes();
         let mut best = vec![Step { score: f64::NEG_INFINITY, from: 0, token: self.unknown }; bytes.len() + 1];
         best[0].score = 0.0;
@@ -73,9 +74,11 @@ impl Unigram {
             let here = best[start].score;
             let mut covered = false;
             let mut node = 0;
+            let mut steps = 1;
             for (i, &byte) in bytes[start..].iter().enumerate() {
                 let Some([child, token]) = self.trie.get([node, u32::from(byte)]) else { break };
                 node = child;
+                steps += 1;
                 if token == NONE {
                     continue;
                 }
@@ -86,6 +89,7 @@ impl Unigram {
                     *reached = Step { score, from: start, token };
                 }
             }
+            budget.spend(steps)?;
             if !covered {
                 let reached = &mut best[start + c.len_utf8()];
                 let score = here + self.unknown_score;
@@ -110,5 +114,6 @@ impl Unigram {
             at = from;
         }
         out[kept..].reverse();
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! WordPiece: the longest token that fits, from left to right.
 
+use crate::budget::{Budget, Spent};
 use crate::vocab::Vocab;
 
 pub(crate) struct WordPiece {
@@ -15,10 +16,10 @@ pub(crate) struct WordPiece {
 }
 
 impl WordPiece {
-    pub fn encode(&self, vocab: &Vocab, word: &str, out: &mut Vec<u32>) {
+    pub fn encode(&self, vocab: &Vocab, word: &str, budget: &Budget, out: &mut Vec<u32>) -> Result<(), Spent> {
         if word.chars().nth(self.max_chars).is_some() {
             out.push(self.unknown);
-            return;
+            return Ok(());
         }
         let kept = out.len();
         let mut key = String::new();
@@ -29,16 +30,19 @@ impl WordPiece {
             let prefix = key.len();
             let end = word.len().min(word.floor_char_boundary(at + self.longest));
             key.push_str(&word[at..end]);
+            let mut steps = 0;
             let found = loop {
                 // Inside a word, what looks like the start of one is a character that happens to be the mark.
                 if key.len() == prefix || at > 0 && !self.start.is_empty() && key.starts_with(&self.start) {
                     break None;
                 }
+                steps += 1 + key.len() / 8; // A look-up reads the key eight bytes at a time.
                 if let Some(id) = vocab.id(key.as_bytes()) {
                     break Some(id);
                 }
                 key.pop();
             };
+            budget.spend(steps)?;
             match found {
                 Some(id) => {
                     out.push(id);
@@ -47,10 +51,11 @@ impl WordPiece {
                 None => {
                     out.truncate(kept);
                     out.push(self.unknown);
-                    return;
+                    return Ok(());
                 }
             }
         }
+        Ok(())
     }
 }
 

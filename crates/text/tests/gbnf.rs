@@ -74,7 +74,7 @@ impl Vocabulary {
 
     fn takes(&self, grammar: &str, text: &str) -> bool {
         let mut matcher = self.matcher(grammar);
-        for token in self.tokenizer.encode(text, Encode::default()) {
+        for token in self.tokenizer.encode(text, Encode::default()).unwrap() {
             let allowed = matcher.allowed().is_ok_and(|words| words[token as usize / 32] >> (token % 32) & 1 == 1);
             if !allowed || matcher.accept(token).is_err() {
                 return false;

@@ -27,7 +27,7 @@ fn is_otherwise(file: &str, group: &str, test: &str) -> bool {
 fn takes(grammars: &Grammars, tokenizer: &Tokenizer, schema: &Grammar, data: &Value) -> bool {
     let Ok(mut matcher) = grammars.compile(schema) else { return false };
     let text = data.to_string();
-    for token in tokenizer.encode(&text, Encode::default()) {
+    for token in tokenizer.encode(&text, Encode::default()).unwrap() {
         let allowed = matcher.allowed().is_ok_and(|words| words[token as usize / 32] >> (token % 32) & 1 == 1);
         if !allowed || matcher.accept(token).is_err() {
             return false;

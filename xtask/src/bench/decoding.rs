@@ -113,7 +113,7 @@ fn question(engine: &Engine, text: &str) -> anyhow::Result<Vec<u32>> {
     let messages = json!({ "messages": [{ "role": "user", "content": text }], "add_generation_prompt": true });
     let (bos, eos) = (special(tokenizer.bos()), special(tokenizer.eos()));
     let prompt = ChatTemplate::from_model_file(engine.file())?.render(&messages, bos, eos)?;
-    Ok(tokenizer.encode(&prompt, Encode { add_special: false, parse_special: true }))
+    Ok(tokenizer.encode(&prompt, Encode { add_special: false, parse_special: true })?)
 }
 
 /// All that there are, or those with these names.

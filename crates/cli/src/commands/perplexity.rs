@@ -31,7 +31,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let mut engine = source.load(options)?;
     let tokenizer = engine.need_tokenizer()?;
     let bos = tokenizer.bos().filter(|_| tokenizer.adds_bos());
-    let ids = tokenizer.encode(&text, Encode { add_special: true, parse_special: false });
+    let ids = tokenizer.encode(&text, Encode { add_special: true, parse_special: false })?;
     let most = matches.get_one::<usize>("windows").copied().unwrap_or(usize::MAX);
     let windows: Vec<&[u32]> = ids.chunks_exact(window).take(most).collect();
     if windows.is_empty() {

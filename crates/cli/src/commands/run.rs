@@ -116,7 +116,7 @@ fn log_probability_line(engine: &Engine, token: u32, of: &LogProbs) -> String {
 fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<(Vec<u32>, Thinking)> {
     let tokenizer = engine.need_tokenizer()?;
     if !matches.get_flag("chat") {
-        return Ok((tokenizer.encode(text, Encode { add_special: true, parse_special: true }), Thinking::Not));
+        return Ok((tokenizer.encode(text, Encode { add_special: true, parse_special: true })?, Thinking::Not));
     }
     let template = match matches.get_one::<PathBuf>("template") {
         Some(path) => templates::from_file(path)?,
@@ -124,7 +124,7 @@ fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<(Vec<u32>, T
     };
     let message = json!({ "role": "user", "content": text });
     let prompt = Prompter::new(template, tokenizer).prompt(&[message])?;
-    Ok((Prompter::ids(tokenizer, &prompt), loading::thinking(&prompt)))
+    Ok((Prompter::ids(tokenizer, &prompt)?, loading::thinking(&prompt)))
 }
 
 fn model_and_prompt(matches: &ArgMatches) -> Result<(Source, Prompt)> {

@@ -24,7 +24,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         (None, Some(text)) => text.to_owned(),
     };
     let special = !matches.get_flag("no-special");
-    let ids = tokenizer.encode(&text, Encode { add_special: special, parse_special: special });
+    let ids = tokenizer.encode(&text, Encode { add_special: special, parse_special: special })?;
 
     let mut out = terminal::out();
     if matches.get_flag("json") {

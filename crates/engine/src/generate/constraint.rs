@@ -180,12 +180,12 @@ mod tests {
         let matcher = || engine.grammars().unwrap().compile(&Grammar::Regex("yes|no".into())).unwrap();
         // This vocabulary has no token for the tags: they are text, cut somewhere.
         let mut constraint = Constraint::new(matcher(), Thinking::Open, Some(tokenizer));
-        for token in tokenizer.encode("A cat. <think> or </think", Default::default()) {
+        for token in tokenizer.encode("A cat. <think> or </think", Default::default()).unwrap() {
             assert!(constraint.allowed().unwrap().is_none());
             let text = String::from_utf8_lossy(tokenizer.token_bytes(token)).into_owned();
             constraint.accept(token, &text).unwrap();
         }
-        let end = tokenizer.encode(">", Default::default());
+        let end = tokenizer.encode(">", Default::default()).unwrap();
         end.iter().for_each(|token| constraint.accept(*token, ">").unwrap());
         let allowed = |constraint: &mut Constraint| {
             let words = constraint.allowed().unwrap().unwrap().to_vec();
@@ -247,7 +247,7 @@ mod tests {
         let masks = Masks::start().unwrap();
         let mut here = Constraint::new(matcher(), Thinking::Not, engine.tokenizer());
         let mut away = Constraint::new(matcher(), Thinking::Not, engine.tokenizer());
-        for token in engine.tokenizer().unwrap().encode("little 7", Default::default()).into_iter().skip(1) {
+        for token in engine.tokenizer().unwrap().encode("little 7", Default::default()).unwrap().into_iter().skip(1) {
             away.look_ahead(&masks);
             away.look_ahead(&masks);
             assert_eq!(here.allowed().unwrap(), away.allowed().unwrap());

@@ -27,7 +27,7 @@ pub struct Generate<'a> {
 impl Engine {
     /// Continues a text, in a sequence of its own.
     pub fn generate_text(&mut self, prompt: &str, options: GenerateOptions) -> Result<String, Error> {
-        let ids = self.need_tokenizer()?.encode(prompt, Encode { add_special: true, parse_special: true });
+        let ids = self.need_tokenizer()?.encode(prompt, Encode { add_special: true, parse_special: true })?;
         let mut sequence = self.sequence();
         let mut text = String::new();
         let mut generation = self.generate(&mut sequence, &ids, options)?;

@@ -156,7 +156,7 @@ impl Service {
     /// Queues a text to continue.
     pub fn submit_text(&self, prompt: &str, options: crate::GenerateOptions) -> Result<Reply, Error> {
         let tokenizer = self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.path.clone() })?;
-        let tokens = tokenizer.encode(prompt, akunu_text::Encode { add_special: true, parse_special: true });
+        let tokens = tokenizer.encode(prompt, akunu_text::Encode { add_special: true, parse_special: true })?;
         self.submit(Request { tokens, options })
     }
 

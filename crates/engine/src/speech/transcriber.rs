@@ -195,10 +195,10 @@ impl Transcription {
             return Err(Error::CannotTranslate);
         }
         let prompt = match &options.prompt {
-            Some(text) => vocabulary.encode(&format!(" {}", text.trim())),
+            Some(text) => vocabulary.encode(&format!(" {}", text.trim()))?,
             None => Vec::new(),
         };
-        let rules = vocabulary.rules(options.timestamps);
+        let rules = vocabulary.rules(options.timestamps)?;
         let random = options.decoding.seed;
         let mut options = options.clone();
         options.decoding.beams = options.decoding.beams.clamp(1, MAX_CANDIDATES);

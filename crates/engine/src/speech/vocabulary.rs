@@ -57,11 +57,11 @@ impl Vocabulary {
     }
 
     /// A text's tokens, without marks.
-    pub fn encode(&self, text: &str) -> Vec<u32> {
-        match &self.words {
-            Words::Ranked(words) => words.encode(text),
-            Words::Tokenizer(words) => words.encode(text, Encode::default()),
-        }
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        Ok(match &self.words {
+            Words::Ranked(words) => words.encode(text)?,
+            Words::Tokenizer(words) => words.encode(text, Encode::default())?,
+        })
     }
 
     /// The words among `tokens` as text.
@@ -71,7 +71,7 @@ impl Vocabulary {
     }
 
     /// What a text obeys.
-    pub fn rules(&self, timestamps: bool) -> Rules {
+    pub fn rules(&self, timestamps: bool) -> Result<Rules, Error> {
         let rules = Rules {
             end: self.end,
             first_timestamp: self.first_timestamp,
@@ -80,30 +80,30 @@ impl Vocabulary {
             latest_start: TIMESTAMPS_PER_SECOND as u32,
             ..Rules::zeroed()
         };
-        let never = [self.unspoken(), vec![self.no_timestamps]].concat();
-        let not_first = [self.encode(" "), vec![self.end]].concat();
-        rules.listing(&never, &not_first)
+        let never = [self.unspoken()?, vec![self.no_timestamps]].concat();
+        let not_first = [self.encode(" ")?, vec![self.end]].concat();
+        Ok(rules.listing(&never, &not_first))
     }
 
     /// Tokens that are never said: marks of speakers and noises, and those that ask instead of answer.
-    pub fn unspoken(&self) -> Vec<u32> {
+    pub fn unspoken(&self) -> Result<Vec<u32>, Error> {
         const SINGLE: &str = "\"#()*+/:;<=>@[\\]^_`{|}~「」『』";
         const RUNS: &str = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪";
         const NOTES: &str = "♩♪♫♬♭♮♯";
-        let first = |text: &str| self.encode(text).first().copied();
+        let first = |text: &str| Ok::<_, Error>(self.encode(text)?.first().copied());
         // A hyphen or a quote may stand inside a word, not before one.
-        let mut tokens: Vec<u32> = [" -", " '"].iter().filter_map(|t| first(t)).collect();
+        let mut tokens: Vec<u32> = [first(" -")?, first(" '")?].into_iter().flatten().collect();
         let symbols = SINGLE.chars().map(String::from).chain(RUNS.split(' ').map(String::from));
         for symbol in symbols {
             for text in [symbol.clone(), format!(" {symbol}")] {
-                if let [token] = self.encode(&text)[..] {
+                if let [token] = self.encode(&text)?[..] {
                     tokens.push(token);
                 }
             }
         }
         // Notes may be several tokens; their first is no other character's.
         for note in NOTES.chars() {
-            tokens.extend([note.to_string(), format!(" {note}")].iter().filter_map(|t| first(t)));
+            tokens.extend([first(&note.to_string())?, first(&format!(" {note}"))?].into_iter().flatten());
         }
         tokens.extend([
             self.transcribe,
@@ -115,6 +115,6 @@ impl Vocabulary {
         ]);
         tokens.sort_unstable();
         tokens.dedup();
-        tokens
+        Ok(tokens)
     }
 }

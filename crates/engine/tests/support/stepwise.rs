@@ -73,7 +73,7 @@ fn text(engine: &mut Engine, v: &Vocabulary, frames: &[f32], language: &str, tim
 fn obey(logits: &mut [f32], v: &Vocabulary, sampled: &[u32], timestamps: bool) {
     const NEVER: f32 = f32::NEG_INFINITY;
     let first = v.first_timestamp as usize;
-    v.unspoken().into_iter().chain([v.no_timestamps]).for_each(|token| logits[token as usize] = NEVER);
+    v.unspoken().unwrap().into_iter().chain([v.no_timestamps]).for_each(|token| logits[token as usize] = NEVER);
     if sampled.is_empty() {
         v.encode(" ").into_iter().chain([v.end]).for_each(|token| logits[token as usize] = NEVER);
     }

@@ -31,8 +31,9 @@ impl TokenizerEnv for Vocabulary {
     }
 
     fn tokenize_bytes(&self, bytes: &[u8]) -> Vec<u32> {
-        if let Ok(text) = std::str::from_utf8(bytes) {
-            let ids = self.tokenizer.encode(text, Encode { add_special: false, parse_special: false });
+        if let Ok(text) = std::str::from_utf8(bytes)
+            && let Ok(ids) = self.tokenizer.encode(text, Encode { add_special: false, parse_special: false })
+        {
             // Some vocabularies put a space before a text: then what came out is not what went in.
             if ids.iter().flat_map(|id| self.tokenizer.token_bytes(*id)).eq(bytes) {
                 return ids;

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::budget::{Budget, Spent};
 use crate::byte_level;
 use crate::error::{Error, excerpt};
 use crate::hf::{kind, malformed};
@@ -84,25 +85,30 @@ impl Decoder {
     }
 
     /// The bytes that a token stands for.
-    pub fn piece(&self, entry: &Entry<'_>) -> Vec<u8> {
+    pub fn piece(&self, entry: &Entry<'_>, budget: &Budget) -> Result<Vec<u8>, Spent> {
         if entry.text.is_empty() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let added = matches!(entry.kind, TokenKind::Control | TokenKind::UserDefined);
         if self.byte_level
             && !added
             && let Some(bytes) = byte_level::decode(entry.text)
         {
-            return bytes;
+            return Ok(bytes);
         }
         if self.byte_fallback
             && entry.kind == TokenKind::Byte
             && let Some(byte) = crate::vocab::byte_token(entry.text)
         {
-            return vec![byte];
+            return Ok(vec![byte]);
         }
         let mut text = entry.text.to_owned();
         for (from, to) in &self.replacements {
+            budget.spend(1 + text.len())?;
+            if from.len() > text.len() {
+                continue; // To prepare the search would cost all of `from`.
+            }
+            budget.spend(text.matches(from).count() * to.len())?;
             text = text.replace(from, to);
         }
         if let Some(prefix) = &self.continuing {
@@ -111,7 +117,7 @@ impl Decoder {
                 None => format!(" {text}"),
             };
         }
-        if self.clean_up { clean_up(&text) } else { text }.into_bytes()
+        Ok(if self.clean_up { clean_up(&text) } else { text }.into_bytes())
     }
 
     pub fn decode(&self) -> Decode {

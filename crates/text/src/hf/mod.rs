@@ -10,6 +10,7 @@ mod processor;
 use serde_json::Value;
 
 use crate::added::{Added, AddedTokens};
+use crate::budget::{Budget, Spent};
 use crate::error::{Error, excerpt};
 use crate::normalize::normalize;
 use crate::roles;
@@ -21,6 +22,9 @@ use file::{AddedEntry, TokenizerFile};
 
 pub(crate) const TOKENIZER: &str = "tokenizer.json";
 pub(crate) const CONFIG: &str = "tokenizer_config.json";
+
+/// The most normalizers, and the most pre-tokenizers, that a file may list: words go through them by recursion.
+const MAX_STEPS: usize = 64;
 
 impl Tokenizer {
     /// Builds the tokenizer that `tokenizer.json` describes. `tokenizer_config.json` adds which tokens are BOS and EOS.
@@ -63,11 +67,17 @@ fn build(file: &TokenizerFile<'_>, config: &Value) -> Result<Inner, Error> {
     wish(config, "add_bos_token", roles.bos, &mut before, true);
     wish(config, "add_eos_token", roles.eos, &mut after, false);
 
+    let budget = Budget::new(file.added_tokens.iter().map(|token| token.content.len()).sum());
     let mut raw = Vec::new();
     let mut normalized = Vec::new();
     for token in &file.added_tokens {
         let AddedEntry { id, content, special, lstrip, rstrip, single_word, normalized: after_normalizing } = token;
-        let text = if *after_normalizing { normalize(&normalizers, content).into_owned() } else { content.to_string() };
+        let text = if *after_normalizing {
+            let text = normalize(&normalizers, content, &budget);
+            text.map_err(|Spent| Error::TooMuchWork("its added tokens"))?.into_owned()
+        } else {
+            content.to_string()
+        };
         let added = Added {
             id: *id as u32, // Checked in `vocab`.
             text,
@@ -126,8 +136,9 @@ fn vocab(file: &TokenizerFile<'_>, decoder: &Decoder) -> Result<Vocab, Error> {
             )));
         }
     }
+    let budget = Budget::new(tokens.iter().flatten().map(|entry| entry.text.len()).sum());
     let holes = tokens.into_iter().map(|t| t.unwrap_or(Entry { text: "", kind: TokenKind::Unused }));
-    Vocab::new(holes, |_, entry| Ok(decoder.piece(entry)))
+    Vocab::new(holes, |_, entry| decoder.piece(entry, &budget).map_err(|Spent| Error::TooMuchWork("its tokens' texts")))
 }
 
 fn read_roles(file: &TokenizerFile<'_>, config: &Value, vocab: &Vocab) -> Result<Roles, Error> {

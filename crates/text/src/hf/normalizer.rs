@@ -5,12 +5,15 @@ use serde_json::Value;
 use crate::charsmap::Charsmap;
 use crate::error::{Error, excerpt};
 use crate::hf::pre_tokenizer::pattern;
-use crate::hf::{kind, malformed};
+use crate::hf::{MAX_STEPS, kind, malformed};
 use crate::normalize::Normalizer;
 
 /// Appends the steps; returns whether one of them writes bytes as characters.
 pub(super) fn read(value: Option<&Value>, steps: &mut Vec<Normalizer>) -> Result<bool, Error> {
     let Some(value) = value.filter(|v| !v.is_null()) else { return Ok(false) };
+    if steps.len() >= MAX_STEPS {
+        return Err(Error::Unsupported(format!("more than {MAX_STEPS} normalizers")));
+    }
     let flag = |key: &str, default: bool| value.get(key).and_then(Value::as_bool).unwrap_or(default);
     let text = |key: &str| {
         value.get(key).and_then(Value::as_str).ok_or_else(|| malformed(format!("a normalizer has no {key}")))

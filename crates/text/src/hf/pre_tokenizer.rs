@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::error::{Error, excerpt};
 use crate::gguf::{BERT_PUNCTUATION, bert_steps};
-use crate::hf::{kind, malformed};
+use crate::hf::{MAX_STEPS, kind, malformed};
 use crate::pattern::Pattern;
 use crate::pre_names::GPT2;
 use crate::split::{Behavior, Prepend, Step};
@@ -12,6 +12,9 @@ use crate::split::{Behavior, Prepend, Step};
 /// Appends the steps; returns whether the last of them writes bytes as characters.
 pub(super) fn read(value: Option<&Value>, steps: &mut Vec<Step>) -> Result<bool, Error> {
     let Some(value) = value.filter(|v| !v.is_null()) else { return Ok(false) };
+    if steps.len() >= MAX_STEPS {
+        return Err(Error::Unsupported(format!("more than {MAX_STEPS} pre-tokenizers")));
+    }
     let flag = |key: &str, default: bool| value.get(key).and_then(Value::as_bool).unwrap_or(default);
     match kind(value)? {
         "Sequence" => {

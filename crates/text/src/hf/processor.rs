@@ -5,6 +5,9 @@ use serde_json::Value;
 use crate::error::{Error, excerpt};
 use crate::hf::{kind, malformed};
 
+/// The most tokens that may go around a text; real processors add up to four.
+const MAX_FRAME: usize = 256;
+
 /// Adds to the tokens before and after a text; `count` is the size of the vocabulary.
 pub(super) fn read(
     value: Option<&Value>,
@@ -31,7 +34,7 @@ pub(super) fn read(
         "TemplateProcessing" => template(value, count, before, after)?,
         other => return Err(Error::Unsupported(format!("the post-processor {:?}", excerpt(other)))),
     }
-    Ok(())
+    fits(before.len() + after.len())
 }
 
 fn template(value: &Value, count: usize, before: &mut Vec<u32>, after: &mut Vec<u32>) -> Result<(), Error> {
@@ -51,7 +54,12 @@ fn template(value: &Value, count: usize, before: &mut Vec<u32>, after: &mut Vec<
         let ids = ids.and_then(Value::as_array);
         for id in ids.ok_or_else(|| malformed(format!("a template names {:?} without its ids", excerpt(name))))? {
             let id = checked(id.as_u64().ok_or_else(|| malformed("a template's id is not a number"))?, count)?;
-            if seen { back.push(id) } else { front.push(id) }
+            if seen {
+                back.push(id)
+            } else {
+                front.push(id)
+            }
+            fits(front.len() + back.len())?;
         }
     }
     if !seen {
@@ -59,6 +67,13 @@ fn template(value: &Value, count: usize, before: &mut Vec<u32>, after: &mut Vec<
     }
     before.splice(0..0, front);
     after.extend(back);
+    Ok(())
+}
+
+fn fits(count: usize) -> Result<(), Error> {
+    if count > MAX_FRAME {
+        return Err(Error::Unsupported(format!("a post-processor that adds more than {MAX_FRAME} tokens")));
+    }
     Ok(())
 }
 

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::parse::{Node, parse};
-use super::set::{CharSet, ClassMap};
+use super::scan::{FAR, Scan};
+use super::set::{CharSet, ClassMap, MAX_SETS};
+use crate::budget::Spent;
 use crate::error::{Error, excerpt};
 
 /// What a thread does next.
@@ -20,6 +22,8 @@ enum Inst {
 
 const MAX_INSTRUCTIONS: usize = 16_384;
 const MAX_STATES: usize = 8_192;
+/// Threads looked at while states are made. Of the patterns known by name, jais-2 takes the most: 0.43 million.
+const MAX_THREAD_STEPS: usize = 4 << 20;
 const DEAD: u32 = 0;
 const START: u32 = 1;
 /// Set in a transition where the text before the character that is read is a match.
@@ -50,34 +54,85 @@ impl Pattern {
 
     /// The end of the match that starts at `start`, if there is one that is not empty.
     #[inline]
-    pub fn match_at(&self, text: &str, start: usize) -> Option<usize> {
-        let bytes = text.as_bytes();
+    pub fn match_at(&self, start: usize, scan: &mut Scan<'_>) -> Result<Option<usize>, Spent> {
+        let text = scan.text;
+        let near = &text.as_bytes()[..text.len().min(start + FAR)];
         let mut state = START;
         let mut at = start;
         let mut end = start;
-        while let Some(&byte) = bytes.get(at) {
-            let (class, width) = if byte < 128 {
-                (self.classes.class_of_ascii(byte), 1)
-            } else {
-                match text[at..].chars().next() {
-                    Some(c) => (self.classes.class_of(c), c.len_utf8()),
-                    None => break,
-                }
-            };
-            let entry = self.table[state as usize * self.stride + class as usize];
-            if entry & MATCHED != 0 {
+        while let Some(&byte) = near.get(at) {
+            let (class, width) = self.class(text, at, byte);
+            let (next, matched) = self.next(state, class);
+            if matched {
                 end = at;
             }
-            state = entry & !MATCHED;
+            if next == DEAD {
+                return Ok((end > start).then_some(end));
+            }
+            state = next;
+            at += width;
+        }
+        self.match_far(scan, start, state, at, end)
+    }
+
+    /// Goes on where [`Self::match_at`] came to `at` in `state` and found the match that ends at `end`.
+    #[inline(never)]
+    fn match_far(
+        &self,
+        scan: &mut Scan<'_>,
+        start: usize,
+        mut state: u32,
+        mut at: usize,
+        mut end: usize,
+    ) -> Result<Option<usize>, Spent> {
+        let text = scan.text;
+        let mut block = at / FAR;
+        while let Some(&byte) = text.as_bytes().get(at) {
+            if at / FAR != block {
+                block = at / FAR;
+                if scan.is_known_to_fail(state, block) {
+                    break;
+                }
+            }
+            let (class, width) = self.class(text, at, byte);
+            let (next, matched) = self.next(state, class);
+            if matched {
+                end = at;
+                scan.matched();
+            }
+            state = next;
             if state == DEAD {
-                return (end > start).then_some(end);
+                break;
             }
             at += width;
         }
-        if self.table[state as usize * self.stride + self.stride - 1] & MATCHED != 0 {
+        if at == text.len() && self.matches_at_end(state) {
             end = at;
+            scan.matched();
         }
-        (end > start).then_some(end)
+        scan.failed();
+        scan.budget.spend(at - start)?;
+        Ok((end > start).then_some(end))
+    }
+
+    /// The class of the character at `at`, whose first byte is `byte`, and its length.
+    #[inline]
+    fn class(&self, text: &str, at: usize, byte: u8) -> (u8, usize) {
+        if byte < 128 {
+            return (self.classes.class_of_ascii(byte), 1);
+        }
+        // Every position here is the start of a character.
+        text[at..].chars().next().map_or((0, 1), |c| (self.classes.class_of(c), c.len_utf8()))
+    }
+
+    #[inline]
+    fn next(&self, state: u32, class: u8) -> (u32, bool) {
+        let entry = self.table[state as usize * self.stride + class as usize];
+        (entry & !MATCHED, entry & MATCHED != 0)
+    }
+
+    fn matches_at_end(&self, state: u32) -> bool {
+        self.table[state as usize * self.stride + self.stride - 1] & MATCHED != 0
     }
 }
 
@@ -88,12 +143,13 @@ struct Program {
 }
 
 impl Program {
-    fn set(&mut self, set: &CharSet) -> usize {
+    fn set(&mut self, set: &CharSet) -> Result<usize, String> {
         match self.sets.iter().position(|s| s == set) {
-            Some(i) => i,
+            Some(i) => Ok(i),
+            None if self.sets.len() == MAX_SETS => Err(format!("more than {MAX_SETS} different character classes")),
             None => {
                 self.sets.push(set.clone());
-                self.sets.len() - 1
+                Ok(self.sets.len() - 1)
             }
         }
     }
@@ -110,11 +166,11 @@ impl Program {
     fn emit(&mut self, node: &Node) -> Result<(), String> {
         match node {
             Node::Set(set) => {
-                let set = self.set(set);
+                let set = self.set(set)?;
                 self.push(Inst::Set(set))?;
             }
             Node::Ahead(set, or_end) => {
-                let set = self.set(set);
+                let set = self.set(set)?;
                 self.push(Inst::Ahead(set, *or_end))?;
             }
             Node::Concat(parts) => {
@@ -140,7 +196,11 @@ impl Program {
             }
             Node::Repeat(inner, min, max) => {
                 for _ in 0..*min {
+                    let before = self.insts.len();
                     self.emit(inner)?;
+                    if self.insts.len() == before {
+                        break; // Nothing, however often.
+                    }
                 }
                 match max {
                     None => {
@@ -174,10 +234,14 @@ impl Program {
         let mut table = Vec::new();
         let mut visited = vec![false; self.insts.len()];
         let mut done = 0;
+        let mut steps = 0;
         while done < states.len() {
             for class in 0..stride {
                 let next_class = (class + 1 < stride).then_some(class);
-                let (threads, matched) = self.step(&states[done], next_class, classes, &mut visited);
+                let (threads, matched) = self.step(&states[done], next_class, classes, &mut visited, &mut steps);
+                if steps > MAX_THREAD_STEPS {
+                    return Err("a pattern this large".to_owned());
+                }
                 let number = match numbers.get(&threads) {
                     Some(&number) => number,
                     None => {
@@ -204,17 +268,20 @@ impl Program {
         class: Option<usize>,
         classes: &ClassMap,
         visited: &mut [bool],
+        steps: &mut usize,
     ) -> (Vec<usize>, bool) {
         visited.fill(false);
+        *steps += visited.len() / 64;
         let mut next = Vec::new();
         let mut stack: Vec<usize> = from.iter().rev().copied().collect();
         while let Some(pc) = stack.pop() {
+            *steps += 1;
             if std::mem::replace(&mut visited[pc], true) {
                 continue;
             }
             match self.insts[pc] {
                 Inst::Set(set) => {
-                    if class.is_some_and(|class| classes.in_set(class, set)) && !next.contains(&(pc + 1)) {
+                    if class.is_some_and(|class| classes.in_set(class, set)) {
                         next.push(pc + 1);
                     }
                 }
@@ -239,13 +306,19 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
 
     fn pieces<'t>(pattern: &str, text: &'t str) -> Vec<&'t str> {
         let pattern = Pattern::new(pattern).unwrap();
+        let budget = Budget::new(text.len());
+        let mut scan = Scan::new(text, &budget);
         let mut found = Vec::new();
         let mut at = 0;
         while at < text.len() {
-            let end = pattern.match_at(text, at).unwrap_or_else(|| at + text[at..].chars().next().unwrap().len_utf8());
+            let end = pattern
+                .match_at(text, at, &mut scan)
+                .unwrap()
+                .unwrap_or_else(|| at + text[at..].chars().next().unwrap().len_utf8());
             found.push(&text[at..end]);
             at = end;
         }

@@ -67,6 +67,8 @@ impl CharSet {
     }
 }
 
+/// As many as a class has bits for.
+pub(super) const MAX_SETS: usize = 128;
 /// Characters per block of the two-level table.
 const BLOCK: usize = 128;
 
@@ -81,11 +83,8 @@ pub(crate) struct ClassMap {
 }
 
 impl ClassMap {
-    /// Partitions all characters by `sets`. At most 128 sets and 255 classes.
+    /// Partitions all characters by at most `MAX_SETS` sets, into at most 255 classes.
     pub fn new(sets: &[CharSet]) -> Result<Self, String> {
-        if sets.len() > 128 {
-            return Err("more than 128 different character classes".to_owned());
-        }
         // Every boundary toggles one set; between two boundaries the membership is constant.
         let mut toggles: Vec<(u32, usize)> = Vec::new();
         for (i, set) in sets.iter().enumerate() {
