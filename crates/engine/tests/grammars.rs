@@ -96,7 +96,8 @@ fn drafts_and_batches_change_nothing() {
     let ids = engine
         .tokenizer()
         .unwrap()
-        .encode("Once upon a time", akunu_text::Encode { add_special: true, parse_special: true });
+        .encode("Once upon a time", akunu_text::Encode { add_special: true, parse_special: true })
+        .unwrap();
     let mut scheduler = Scheduler::new(engine, SchedulerOptions::default());
     for seed in 0..4 {
         scheduler.submit(Request { tokens: ids.clone(), options: options(grammar.clone(), seed) }).unwrap();

@@ -75,7 +75,7 @@ fn obey(logits: &mut [f32], v: &Vocabulary, sampled: &[u32], timestamps: bool) {
     let first = v.first_timestamp as usize;
     v.unspoken().unwrap().into_iter().chain([v.no_timestamps]).for_each(|token| logits[token as usize] = NEVER);
     if sampled.is_empty() {
-        v.encode(" ").into_iter().chain([v.end]).for_each(|token| logits[token as usize] = NEVER);
+        v.encode(" ").unwrap().into_iter().chain([v.end]).for_each(|token| logits[token as usize] = NEVER);
     }
     if !timestamps {
         return logits[first..].fill(NEVER);

@@ -316,7 +316,7 @@ mod tests {
         let mut at = 0;
         while at < text.len() {
             let end = pattern
-                .match_at(text, at, &mut scan)
+                .match_at(at, &mut scan)
                 .unwrap()
                 .unwrap_or_else(|| at + text[at..].chars().next().unwrap().len_utf8());
             found.push(&text[at..end]);
