@@ -59,7 +59,7 @@ pub fn write(
     write_shape(shape, mixture, path, options, progress)
 }
 
-/// [`write`], of a shape that need not be in the table.
+/// [`write()`], of a shape that need not be in the table.
 pub fn write_shape(
     shape: &Shape,
     mixture: &Mixture,

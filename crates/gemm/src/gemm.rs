@@ -193,7 +193,7 @@ impl Unpacking {
     }
 
     /// # Safety
-    /// As [`unpack`]; nothing refers to what was unpacked before.
+    /// As `unpack`; nothing refers to what was unpacked before.
     pub unsafe fn unpack(&self, rows: &RowPtrs, k: usize, blocks: usize) {
         // SAFETY: the same contract; the cell is not shared between threads.
         unsafe { unpack(self.format, rows, k, blocks, &mut *self.rows.get()) }

@@ -1,6 +1,6 @@
 //! The invariants of the house that the compiler does not keep, checked on the source tree.
 //!
-//! A check is a row of [`CHECKS`]; what a file is allowed against a check is a row of `allow.rs`, with its reason.
+//! A check is a row of `CHECKS`; what a file is allowed against a check is a row of `allow.rs`, with its reason.
 
 mod allow;
 mod layout;

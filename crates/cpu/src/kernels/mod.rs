@@ -1,6 +1,6 @@
 //! Kernels, one folder per category, and the table that `bind` chooses from.
 //!
-//! A kernel body is written once over [`crate::simd::Simd`]; [`levels`] makes one table row of it
+//! A kernel body is written once over [`crate::simd::Simd`]; `levels` makes one table row of it
 //! per level. See `docs/adding-a-kernel.md`.
 
 mod activation;
