@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
-use std::thread;
 
 /// Address space; only what is touched becomes memory.
+#[cfg(feature = "grammar")]
 const STACK_BYTES: usize = 256 << 20;
 
 thread_local! {
@@ -31,9 +31,10 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Option<T> {
 }
 
 /// The same on a large stack, or `None` where there is no thread for it.
+#[cfg(feature = "grammar")]
 pub(crate) fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
-    thread::scope(|scope| {
-        let thread = thread::Builder::new().stack_size(STACK_BYTES);
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
         thread.spawn_scoped(scope, || caught(work)).ok()?.join().ok()?
     })
 }

@@ -100,7 +100,12 @@ stopped! {
     ct_trim_time: "{% set a = 'b' * 1000000 %}{{ a|trim('a' * 1000000 ~ 'b') }}";
     ct_sort_path_time: "{{ range(100000)|sort(attribute='a.' * 500000 ~ 'b') }}";
     ct_map_path_time: "{{ range(100000)|map(attribute='a.' * 500000 ~ 'b')|list }}";
+    ct_index_time: texts("a[19999999] or b[-1]");
     // Work over large lists.
+    ct_index_range_time: often("{% set a = range(100000) %}", "a[99999] or a[i]");
+    ct_index_sum_time: often("{% set a = range(100000)|list + range(100000)|list %}", "a[199999]");
+    ct_attr_range_time: often("{% set a = range(100000) %}", "a|attr(99999)");
+    ct_splat_time: lists("loop.cycle(*a)");
     ct_max_time: lists("a|max == 1");
     ct_sum_time: often("{% set a = range(100000) %}", "a|sum == 1");
     ct_inlist_time: lists("-1 in a");

@@ -14,6 +14,8 @@ use minijinja::{Error, ErrorKind, Value};
 pub(super) const COUNT: &str = "__count";
 /// The filter that pays for looking at everything in a value.
 pub(super) const READ: &str = "__read";
+/// The filter that a subscript becomes.
+pub(super) const ITEM: &str = "__item";
 /// The filter for what `in` searches.
 pub(super) const SEARCH: &str = "__search";
 /// The filter for what `for` goes over.
@@ -37,7 +39,7 @@ pub(super) const TICK: &str = "__tick";
 const BASE_BYTES: u64 = 64 << 20;
 const BYTES_PER_INPUT_BYTE: u64 = 64;
 /// What an item of a list or dictionary costs to have, and to look at.
-const ITEM: usize = 16;
+const HOLD: usize = 16;
 const VISIT: usize = 16;
 /// Dropping or printing a value recurses once per level.
 const MAX_DEPTH: usize = 200;
@@ -100,8 +102,8 @@ pub(super) fn look(bytes: usize) -> Result<(), Error> {
 pub(super) fn weight(value: &Value) -> usize {
     match value.kind() {
         ValueKind::String => value.as_str().map_or(0, str::len),
-        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => value.len().unwrap_or(0).saturating_mul(ITEM),
-        _ => ITEM,
+        ValueKind::Seq | ValueKind::Map | ValueKind::Iterable => value.len().unwrap_or(0).saturating_mul(HOLD),
+        _ => HOLD,
     }
 }
 
@@ -150,7 +152,7 @@ pub(super) fn settle(value: Value) -> Result<Value, Error> {
     }
     let mut items = Vec::new();
     for item in value.try_iter()? {
-        spend(ITEM)?;
+        spend(HOLD)?;
         items.push(item);
     }
     Ok(Value::from(items))
@@ -159,6 +161,15 @@ pub(super) fn settle(value: Value) -> Result<Value, Error> {
 pub(super) fn read(value: Value) -> Result<Value, Error> {
     read_all(&value)?;
     Ok(value)
+}
+
+/// `value[key]`: texts and views are counted through.
+pub(super) fn item(value: &Value, key: &Value) -> Result<Value, Error> {
+    if matches!(value.kind(), ValueKind::String | ValueKind::Iterable) {
+        read_items(value)?;
+    }
+    read_all(key)?;
+    value.get_item(key)
 }
 
 /// The right side of `in`: of a dictionary only the key is looked up.

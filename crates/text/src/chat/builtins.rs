@@ -95,7 +95,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     let e = environment;
     paid(e, &["length", "count"], Looks::Length, filters::length);
     paid(e, &["first"], Looks::Nowhere, filters::first);
-    paid(e, &["attr"], Looks::Nowhere, filters::attr);
+    paid(e, &["attr"], Looks::Items, filters::attr);
     paid(e, &["last"], Looks::Items, filters::last);
     paid(e, &["reverse"], Looks::Items, filters::reverse);
     paid(e, &["list"], Looks::Items, list);

@@ -6,12 +6,12 @@ use minijinja::value::Rest;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value};
 
 use super::budget::{
-    self, COUNT, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, TICK, TOO_MUCH_TEXT, WALK, stopped,
+    self, COUNT, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, TICK, TOO_MUCH_TEXT, WALK, stopped,
 };
 use super::{builtins, clock, python};
 
 /// Steps that one rendering may take; a conversation of a thousand turns takes under a million.
-const STEPS: u64 = 10_000_000;
+const STEPS: u64 = 5_000_000;
 /// Nested macro calls and recursive loops: each uses native stack.
 const RECURSION: usize = 300;
 
@@ -42,6 +42,7 @@ pub(super) fn build() -> Environment<'static> {
 
     environment.add_filter(COUNT, budget::count);
     environment.add_filter(READ, budget::read);
+    environment.add_filter(ITEM, budget::item);
     environment.add_filter(SEARCH, budget::search);
     environment.add_filter(WALK, budget::walk);
     environment.add_filter(SETTLE, budget::settle);

@@ -6,32 +6,8 @@
 //! they got, so the value of an expression stays what it was, with one difference that is wanted: what is added to a text
 //! marked `|safe` is escaped, as Python's markup strings do.
 
-use super::budget::{COUNT, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, WALK};
-
-/// Words that end no operand.
-const KEYWORDS: [&str; 18] = [
-    "and",
-    "or",
-    "not",
-    "in",
-    "is",
-    "if",
-    "elif",
-    "else",
-    "for",
-    "set",
-    "do",
-    "call",
-    "filter",
-    "with",
-    "macro",
-    "recursive",
-    "block",
-    "autoescape",
-];
-
-/// Comparing with a literal of at most so many bytes costs no more than a step.
-const SHORT: usize = 256;
+use super::budget::{COUNT, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, WALK};
+use super::scan::{KEYWORDS, SHORT, assigned, is_word, literals_follow, next, string_end, word_end};
 
 /// What an open bracket is.
 #[derive(Default, PartialEq)]
@@ -77,6 +53,8 @@ struct Frame {
     part: usize,
     /// Tokens since then.
     tokens: usize,
+    /// It is a list or dictionary of arguments.
+    splat: bool,
     /// Where the operand of a comparison begins, and whether it has operators.
     term: Option<usize>,
     compound: bool,
@@ -145,9 +123,21 @@ impl Frame {
         self.end(out);
     }
 
+    /// Ends an argument of a call, which is paid for if it is compared or stands for many.
+    fn end_part(&mut self, operand: bool, out: &mut String) {
+        let filter = match self.bracket {
+            Bracket::Compared => READ,
+            Bracket::Other if self.splat => COUNT,
+            _ => return,
+        };
+        if operand {
+            enclose(filter, self.part, out);
+        }
+    }
+
     /// Begins what comes after a comma.
     fn next_part(&mut self, out: &str) {
-        (self.part, self.tokens) = (out.len(), 0);
+        (self.part, self.tokens, self.splat) = (out.len(), 0, false);
     }
 }
 
@@ -163,6 +153,15 @@ fn enclose(filter: &str, at: usize, out: &mut String) {
     out.insert(at + stars, '(');
     out.push(')');
     pipe(filter, out);
+}
+
+/// Whether a key is a literal text, or the number of one of the first items: they cost no more than a step.
+fn is_near(key: &str) -> bool {
+    let key = key.trim().as_bytes();
+    match key.first() {
+        Some(quote @ (b'\'' | b'"')) => key.len() <= SHORT && string_end(key, 0, *quote) == Some(key.len()),
+        _ => key.len() <= 2 && key.iter().all(u8::is_ascii_digit),
+    }
 }
 
 /// Appends the rewritten `body` to `out`.
@@ -334,14 +333,17 @@ pub(super) fn counted(body: &str, out: &mut String) {
                 if operand {
                     frame.end(out);
                 }
+                frame.end_part(operand, out);
                 match frame.bracket {
-                    Bracket::Subscript(_) if operand && !frame.sliced && !(literal && frame.tokens == 1) => {
-                        enclose(READ, frame.inside, out);
+                    Bracket::Subscript(base)
+                        if operand && byte == b']' && !frame.sliced && !is_near(&out[frame.inside..]) =>
+                    {
+                        out.replace_range(frame.inside - 1..frame.inside, &format!("|{ITEM}("));
+                        out.insert(base, '(');
+                        out.push_str("))");
                     }
-                    Bracket::Compared if operand => enclose(READ, frame.part, out),
-                    _ => {}
+                    _ => out.push(byte as char),
                 }
-                out.push(byte as char);
                 at += 1;
                 let closed = if frames.len() > 1 { frames.pop() } else { None }.unwrap_or_default();
                 begins = closed.begins;
@@ -399,12 +401,12 @@ pub(super) fn counted(body: &str, out: &mut String) {
                 if operand {
                     frame.end(out);
                 }
-                match (&frame.bracket, byte) {
-                    (Bracket::Compared, b',') if operand => enclose(READ, frame.part, out),
-                    (Bracket::Dictionary, b':') if operand && !(literal && frame.tokens == 1) => {
+                if byte == b',' {
+                    frame.end_part(operand, out);
+                } else if byte == b':' && frame.bracket == Bracket::Dictionary {
+                    if operand && !(literal && frame.tokens == 1) {
                         enclose(READ, frame.part, out);
                     }
-                    _ => {}
                 }
                 frame.sliced |= byte == b':';
                 frame.listed |= byte == b',';
@@ -413,6 +415,7 @@ pub(super) fn counted(body: &str, out: &mut String) {
                 (at, operand, safe_term, literal) = (at + 1, false, false, false);
             }
             _ => {
+                frame.splat |= byte == b'*';
                 (piped, dotted) = (byte == b'|', byte == b'.');
                 (operand, safe_term, literal) = (false, false, false);
                 at += 1;
@@ -423,86 +426,6 @@ pub(super) fn counted(body: &str, out: &mut String) {
     if operand && let Some(frame) = frames.last_mut() {
         frame.end(out);
     }
-}
-
-/// Whether what comes next is a value for the names before.
-fn assigned(bytes: &[u8], at: usize) -> bool {
-    let at = skip_space(bytes, at);
-    bytes.get(at) == Some(&b'=') && bytes.get(at + 1) != Some(&b'=')
-}
-
-/// Whether the right side of a comparison is a short literal, or a list of such.
-fn literals_follow(bytes: &[u8], from: usize) -> bool {
-    let mut at = skip_space(bytes, from);
-    let listed = matches!(bytes.get(at), Some(b'[' | b'('));
-    at += usize::from(listed);
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'\'' | b'"' => match string_end(bytes, at, byte) {
-                Some(end) => at = end,
-                None => return false,
-            },
-            b']' | b')' | b',' if !listed => break,
-            b']' | b')' => {
-                at += 1;
-                break;
-            }
-            b',' => at += 1,
-            _ if byte.is_ascii_whitespace() => at += 1,
-            _ if is_word(byte) => {
-                let end = word_end(bytes, at);
-                match &bytes[at..end] {
-                    b"none" | b"true" | b"false" | b"None" | b"True" | b"False" => {}
-                    digits if digits.iter().all(u8::is_ascii_digit) => {}
-                    _ => return false,
-                }
-                at = end;
-            }
-            _ => return false,
-        }
-        if !listed {
-            break;
-        }
-    }
-    if at - from > SHORT {
-        return false;
-    }
-    at = skip_space(bytes, at);
-    match bytes.get(at) {
-        None | Some(b')' | b']' | b'}' | b',' | b':') => true,
-        Some(_) => std::str::from_utf8(&bytes[at..word_end(bytes, at)]).is_ok_and(|word| KEYWORDS.contains(&word)),
-    }
-}
-
-fn skip_space(bytes: &[u8], at: usize) -> usize {
-    at + bytes[at..].iter().take_while(|b| b.is_ascii_whitespace()).count()
-}
-
-/// The next byte that is not white space.
-fn next(bytes: &[u8], at: usize) -> Option<u8> {
-    bytes.get(skip_space(bytes, at)).copied()
-}
-
-fn word_end(bytes: &[u8], at: usize) -> usize {
-    at + bytes[at..].iter().take_while(|b| is_word(**b)).count()
-}
-
-pub(super) fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
-}
-
-/// The index after the string literal that starts at `at`.
-pub(super) fn string_end(bytes: &[u8], at: usize, quote: u8) -> Option<usize> {
-    let mut i = at + 1;
-    while i < bytes.len() {
-        match bytes[i] {
-            b'\\' => i += 1,
-            b if b == quote => return Some(i + 1),
-            _ => {}
-        }
-        i += 1;
-    }
-    None
 }
 
 #[cfg(test)]
@@ -525,7 +448,9 @@ mod tests {
             ("s[1:]", "(s|__count )[1:]|__settle "),
             ("f(s)[1:][0]", "(f(s)|__count )[1:][0]"),
             ("a.b[1:][2:]", "((a.b|__count )[1:]|__count )[2:]|__settle "),
-            ("[1, a][b]", "([1, a]|__keep )[(b)|__read ]"),
+            ("[1, a][b]", "(([1, a]|__keep )|__item(b))"),
+            ("a['b'][0][c - 1].d[-1]", "(((a['b'][0]|__item(c - 1)).d|__item(-1)))"),
+            ("f(a, *b, **c) * 2", "f(a, *(b)|__count , **(c)|__count ) |__repeat( 2)"),
             ("[1, [a]]", "[1, [a]]|__keep "),
             ("f((1, {'a': b}))", "f((1, {'a': b}|__keep )|__keep )"),
             ("for (a, b) in [(1, 2)]", "for (a, b) in( [(1, 2)])|__walk "),

@@ -6,6 +6,7 @@ mod clock;
 mod environment;
 mod expression;
 mod python;
+mod scan;
 mod source;
 
 use std::fmt;

@@ -6,7 +6,8 @@
 //! depth, and long literal texts are announced before they are emitted. None of this changes what is rendered.
 
 use super::budget::{KEEP, TICK};
-use super::expression::{counted, is_word, string_end};
+use super::expression::counted;
+use super::scan::{is_word, string_end};
 
 /// Literal texts shorter than this are paid for by the step that emits them.
 const SHORT_LITERAL: usize = 32;
