@@ -403,10 +403,12 @@ pub(super) fn counted(body: &str, out: &mut String) {
                 }
                 if byte == b',' {
                     frame.end_part(operand, out);
-                } else if byte == b':' && frame.bracket == Bracket::Dictionary {
-                    if operand && !(literal && frame.tokens == 1) {
-                        enclose(READ, frame.part, out);
-                    }
+                } else if byte == b':'
+                    && frame.bracket == Bracket::Dictionary
+                    && operand
+                    && !(literal && frame.tokens == 1)
+                {
+                    enclose(READ, frame.part, out);
                 }
                 frame.sliced |= byte == b':';
                 frame.listed |= byte == b',';
