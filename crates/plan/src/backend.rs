@@ -229,3 +229,26 @@ pub trait Loaded: Send {
     /// Bytes a second at which this device reads the weights, doing nothing else: what products with one row are bound by.
     fn bandwidth(&mut self) -> f64;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_names_no_more_than_records_and_step_variables_can() {
+        let plan = |groups: usize, pools: usize, files: usize| {
+            let steps = StepLayout { max_rows: 1, max_outputs: 1, groups, sequences: 1, table_blocks: 1, max_chain: 1 };
+            let pool = KvPool { block_bytes: 64, blocks: 1 };
+            let file = || Arc::new(Vec::new()) as Arc<dyn WeightFile>;
+            let files = (0..files).map(|_| file()).collect();
+            LoadPlan { programs: Vec::new(), steps, kv: vec![pool; pools], files }.check()
+        };
+        assert!(plan(8, 8, 240).is_ok());
+        for (groups, pools, files, named) in
+            [(9, 9, 0, "KV groups"), (1, 2, 0, "KV groups"), (0, 0, 241, "model files")]
+        {
+            let error = plan(groups, pools, files).unwrap_err().to_string();
+            assert!(error.starts_with(named), "{error}");
+        }
+    }
+}
