@@ -70,6 +70,16 @@ fn condensed(mut round: Value) -> Value {
     round
 }
 
+/// Three cells of a row: both rates, and the ratio of every round.
+pub(super) fn cells(pairs: &[(f64, f64)], ratio: impl Fn((f64, f64)) -> f64) -> String {
+    let cells = [
+        Spread::of(pairs.iter().map(|p| p.0)).map(|s| s.rate()),
+        Spread::of(pairs.iter().map(|p| p.1)).map(|s| s.rate()),
+        Spread::of(pairs.iter().map(|p| ratio(*p))).map(|s| s.ratio()),
+    ];
+    cells.map(|c| format!(" {} |", c.unwrap_or_else(|| "–".into()))).concat()
+}
+
 fn table(o: &Peers, results: &[Measured]) -> String {
     let level = o.level.as_ref().map_or(String::new(), |level| format!(", {level} only"));
     let mut text = format!(
@@ -89,12 +99,7 @@ fn table(o: &Peers, results: &[Measured]) -> String {
     for result in results {
         text += &format!("| {} |", result.name);
         for pairs in [&result.prefill, &result.decode] {
-            let cells = [
-                Spread::of(pairs.iter().map(|p| p.0)).map(|s| s.rate()),
-                Spread::of(pairs.iter().map(|p| p.1)).map(|s| s.rate()),
-                Spread::of(pairs.iter().map(|p| p.0 / p.1)).map(|s| s.ratio()),
-            ];
-            text += &cells.map(|c| format!(" {} |", c.unwrap_or_else(|| "–".into()))).concat();
+            text += &cells(pairs, |(ours, theirs)| ours / theirs);
         }
         let share = |s: Spread| format!("{:.0} %", 100.0 * s.median);
         text += &format!(" {} |\n", Spread::of(result.memory.iter().copied()).map_or("–".into(), share));

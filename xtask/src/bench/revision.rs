@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::report::{self, Spread};
-use super::{Peers, build, machine, models, ours};
+use super::{Peers, build, machine, models, ours, report};
 
 /// What to measure and against what.
 #[derive(Clone, Debug)]
@@ -91,12 +90,7 @@ fn table(options: &Revision, results: &[Measured]) -> String {
     for result in results {
         text += &format!("| {} |", result.name);
         for pairs in [&result.prefill, &result.decode] {
-            let cells = [
-                Spread::of(pairs.iter().map(|p| p.0)).map(|s| s.rate()),
-                Spread::of(pairs.iter().map(|p| p.1)).map(|s| s.rate()),
-                Spread::of(pairs.iter().map(|p| p.1 / p.0)).map(|s| s.ratio()),
-            ];
-            text += &cells.map(|c| format!(" {} |", c.unwrap_or_else(|| "–".into()))).concat();
+            text += &report::cells(pairs, |(before, after)| after / before);
         }
         text += "\n";
     }
