@@ -64,8 +64,17 @@ pub struct Features {
 
 impl Features {
     /// Reads a recording through once, and stands at its start. `progress` is called with the seconds read so far.
-    pub fn open(path: &Path, bands: usize, mut progress: impl FnMut(f64)) -> Result<Self, Error> {
-        let mut source = Source::open(path)?;
+    pub fn open(path: &Path, bands: usize, progress: impl FnMut(f64)) -> Result<Self, Error> {
+        Self::read(|| Source::open(path), bands, progress)
+    }
+
+    /// As [`Self::open`], of a recording that `open` opens from its start, twice.
+    pub fn read(
+        open: impl Fn() -> Result<Source, Error>,
+        bands: usize,
+        mut progress: impl FnMut(f64),
+    ) -> Result<Self, Error> {
+        let mut source = open()?;
         let (mut mel, mut samples, mut frames) = (Mel::new(bands), Vec::new(), Vec::new());
         let mut peak = f32::NEG_INFINITY;
         let mut more = true;
@@ -83,7 +92,7 @@ impl Features {
             total: mel.samples(),
             damaged: source.damaged(),
             cut_off: source.cut_off(),
-            source: Source::open(path)?,
+            source: open()?,
             mel: Mel::new(bands),
             samples,
             frames: Frames::default(),

@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod about;
 mod average;
 mod backend;
 mod embed;
@@ -61,6 +62,7 @@ mod serve;
 pub mod speech;
 mod step;
 
+pub use about::{About, Purpose};
 pub use akunu_arch::Pooling;
 pub use akunu_dtype::DType;
 pub use akunu_formats::ModelFile;

@@ -2,6 +2,7 @@
 //! `docs/cli.md`.
 
 pub mod sampling;
+mod serve;
 mod shared;
 mod speech;
 pub mod values;
@@ -43,6 +44,7 @@ pub fn tree() -> Command {
         .subcommands([
             run(),
             chat(),
+            serve::serve(),
             vectors::embed(),
             vectors::rerank(),
             inspect(),

@@ -1,0 +1,6 @@
+//! HTTP itself: connections, bodies, streams, who may ask.
+
+pub mod body;
+pub mod guard;
+pub mod listen;
+pub mod stream;
