@@ -1,17 +1,15 @@
 //! How to serve: everything that flags, environment and file may set.
 
-use crate::models::Catalog;
 use akunu::{LoadOptions, SchedulerOptions};
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// How to serve.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub host: IpAddr,
     /// 0: one that is free.
     pub port: u16,
-    pub catalog: Catalog,
     pub load: LoadOptions,
     pub scheduler: SchedulerOptions,
     /// Bytes that all loaded models may have together; `None`: as many as each finds free.
@@ -38,6 +36,8 @@ pub struct RequestLimits {
     pub choices: usize,
     /// Texts to embed or rank in one request.
     pub texts: usize,
+    /// Requests a minute of one key or, where there are no keys, one address; `None`: as many as come.
+    pub rate: Option<u32>,
     /// Requests that wait and run, of one model.
     pub queue: usize,
     /// Connections.
@@ -60,6 +60,7 @@ impl Default for RequestLimits {
             tokens: 1 << 20,
             choices: 16,
             texts: 4096,
+            rate: None,
             queue: 256,
             connections: 1024,
             head: Duration::from_secs(10),
@@ -75,7 +76,6 @@ impl Default for Options {
         Self {
             host: IpAddr::from([127, 0, 0, 1]),
             port: 8080,
-            catalog: Catalog::default(),
             load: LoadOptions::default(),
             scheduler: SchedulerOptions::default(),
             memory: None,

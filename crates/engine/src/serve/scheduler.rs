@@ -14,6 +14,7 @@ use crate::kv::prefix::{Miss, PrefixCache};
 use crate::{Engine, Error, Sequence, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How many, how much at a time, and how much to remember.
@@ -411,9 +412,13 @@ impl Scheduler {
         for job in self.running.iter_mut().filter(|job| job.planned) {
             let engine = &self.engine;
             let output = |output| (engine.logits_of(first + output), engine.chosen()[first + output]);
-            let taken = job.decoder.take(&mut job.sequence, output);
+            // What a request asks for runs here: a fault in it is that request's alone.
+            let taken = catch_unwind(AssertUnwindSafe(|| job.decoder.take(&mut job.sequence, output)));
             first += job.outputs;
-            job.failed = taken.err().map(|error| error.to_string());
+            job.failed = match taken {
+                Ok(taken) => taken.err().map(|error| error.to_string()),
+                Err(_) => Some("a fault in the engine ended it".to_owned()),
+            };
             if !job.decoder.pieces.is_empty() {
                 job.first_token.get_or_insert_with(Instant::now);
             }
@@ -483,6 +488,14 @@ impl Scheduler {
         self.metrics.preempted += 1;
         self.waiting.push_front(job);
         true
+    }
+
+    /// Ends every request with the same sentence.
+    pub(crate) fn fail_all(&mut self, sentence: &str, mut each: impl FnMut(RequestId, Event)) {
+        for job in self.waiting.drain(..).chain(self.running.drain(..)) {
+            self.metrics.failed += 1;
+            each(job.id, Event::Failed(sentence.to_owned()));
+        }
     }
 
     fn fail_planned(&mut self, sentence: &str, each: &mut impl FnMut(RequestId, Event)) {

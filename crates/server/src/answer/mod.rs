@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Something that an answer goes on with.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +73,7 @@ pub struct Answer {
     pub prompt: usize,
     /// Whose turn it is to be asked first, so that all come forward.
     turn: usize,
+    _place: OwnedSemaphorePermit,
 }
 
 struct Stage {
@@ -91,6 +93,12 @@ impl Answer {
         if tokens.len() >= context {
             return Err(akunu::Error::ContextFull { tokens: tokens.len() + 1, context }.into());
         }
+        let places = u32::try_from(choices).ok().and_then(|n| generator.queue.clone().try_acquire_many_owned(n).ok());
+        let Some(place) = places else {
+            return Err(Problem::new(Kind::RateLimited, "too many requests wait already")
+                .code("queue_full")
+                .retry_after(1));
+        };
         options.grammar = form;
         options.thinking = opened;
         let stops = options.stop.clone();
@@ -102,7 +110,7 @@ impl Answer {
             let reply = generator.service.submit(Request { tokens: tokens.clone(), options })?;
             stages.push(Stage { reply: Some(reply), ready: VecDeque::new(), called: false });
         }
-        Ok(Answer { generator, choices: stages, stops, prompt, turn: 0 })
+        Ok(Answer { generator, choices: stages, stops, prompt, turn: 0, _place: place })
     }
 
     /// The model that answers.
@@ -274,9 +282,4 @@ pub fn timings(ending: &Ending) -> Value {
         "waited_ms": ms(waited),
         "cache_miss": ending.summary.miss.map(|miss| miss.to_string()),
     })
-}
-
-/// Too many wait already.
-pub fn overloaded() -> Problem {
-    Problem::new(Kind::RateLimited, "too many requests wait already").code("queue_full").retry_after(1)
 }

@@ -3,4 +3,6 @@
 pub mod body;
 pub mod guard;
 pub mod listen;
+pub mod outer;
+pub mod rate;
 pub mod stream;

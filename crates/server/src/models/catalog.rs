@@ -21,12 +21,20 @@ pub struct Entry {
     pub name: String,
     pub aliases: Vec<String>,
     pub source: Source,
+    /// A chat template to use instead of the model's own.
+    pub template: Option<String>,
     about: OnceLock<Result<About, String>>,
 }
 
 impl Entry {
     pub fn new(name: impl Into<String>, source: Source) -> Self {
-        Self { name: name.into(), aliases: Vec::new(), source, about: OnceLock::new() }
+        Self { name: name.into(), aliases: Vec::new(), source, template: None, about: OnceLock::new() }
+    }
+
+    /// The model inside the binary, which goes on with whatever it is told.
+    pub fn embedded() -> Self {
+        let template = "{% for message in messages %}{{ message.content }}{{ ' ' if not loop.last }}{% endfor %}";
+        Self { template: Some(template.into()), ..Self::new("stories", Source::Embedded) }
     }
 
     /// Opens and validates its file.

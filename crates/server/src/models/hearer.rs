@@ -1,5 +1,7 @@
 //! A model that writes down speech.
 
+use super::Entry;
+use crate::Options;
 use crate::problem::{Kind, Problem};
 use akunu::LoadOptions;
 use akunu::speech::{Features, Source, TranscribeOptions, Transcriber, Transcript};
@@ -24,10 +26,13 @@ impl Drop for Abandon {
 }
 
 impl Hearer {
-    pub fn load(name: &str, file: ModelFile, options: LoadOptions) -> Result<Self, Problem> {
+    pub fn load(entry: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
         Ok(Self {
-            name: name.to_owned(),
-            transcriber: Mutex::new(Transcriber::from_file(file, LoadOptions { context: None, ..options })?),
+            name: entry.name.clone(),
+            transcriber: Mutex::new(Transcriber::from_file(
+                file,
+                LoadOptions { context: None, ..options.load.clone() },
+            )?),
         })
     }
 
