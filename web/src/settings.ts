@@ -18,6 +18,8 @@ interface Row {
   key: SettingKey;
   label: string;
   hint: string;
+  /** Shown at once; the others are folded. */
+  usual?: boolean;
 }
 
 export type SettingRow = Row &
@@ -29,15 +31,15 @@ export type SettingRow = Row &
   );
 
 export const SETTINGS: SettingRow[] = [
-  { key: "temperature", label: "Temperature", hint: "0 is the likeliest token every time", kind: "slider", min: 0, max: 2, step: 0.05, start: 0.8 },
-  { key: "top_p", label: "Top p", hint: "the likeliest tokens that sum to this", kind: "slider", min: 0.01, max: 1, step: 0.01, start: 0.95 },
-  { key: "min_p", label: "Min p", hint: "of the likeliest token's probability", kind: "slider", min: 0, max: 1, step: 0.01, start: 0.05 },
+  { key: "temperature", label: "Temperature", hint: "0 takes the likeliest token every time", kind: "slider", min: 0, max: 2, step: 0.05, start: 0.8, usual: true },
+  { key: "top_p", label: "Top p", hint: "the likeliest tokens that sum to this", kind: "slider", min: 0.01, max: 1, step: 0.01, start: 0.95, usual: true },
+  { key: "max_tokens", label: "Longest answer", hint: "in tokens, thinking included", kind: "integer", min: 1, max: 10_000_000, usual: true },
+  { key: "seed", label: "Seed", hint: "the same seed, the same answer", kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER, usual: true },
+  { key: "reasoning_effort", label: "Thinking", hint: "for models that think", kind: "choice", options: ["none", "low", "medium", "high"], usual: true },
+  { key: "top_k", label: "Top k", hint: "so many of the likeliest tokens", kind: "integer", min: 0, max: 1_000_000 },
+  { key: "min_p", label: "Min p", hint: "a share of the likeliest token's probability", kind: "slider", min: 0, max: 1, step: 0.01, start: 0.05 },
   { key: "frequency_penalty", label: "Frequency penalty", hint: "against what was said often", kind: "slider", min: -2, max: 2, step: 0.05, start: 0 },
   { key: "presence_penalty", label: "Presence penalty", hint: "against what was said at all", kind: "slider", min: -2, max: 2, step: 0.05, start: 0 },
-  { key: "top_k", label: "Top k", hint: "the likeliest tokens", kind: "integer", min: 0, max: 1_000_000 },
-  { key: "max_tokens", label: "Longest answer", hint: "in tokens, thinking included", kind: "integer", min: 1, max: 10_000_000 },
-  { key: "seed", label: "Seed", hint: "the same seed, the same answer", kind: "integer", min: 0, max: Number.MAX_SAFE_INTEGER },
-  { key: "reasoning_effort", label: "Thinking", hint: "for models that think", kind: "choice", options: ["none", "low", "medium", "high"] },
   { key: "stop", label: "Stop at", hint: "a text that ends the answer", kind: "text" },
 ];
 

@@ -28,9 +28,10 @@ type Sent =
 /** What the server is asked, to answer the message `leaf`. */
 export function requestBody(conversation: Conversation, leaf: string): object {
   const messages: Sent[] = conversation.system.trim() ? [{ role: "system", content: conversation.system }] : [];
-  for (const message of path(conversation, leaf)) {
+  const shown = path(conversation, leaf);
+  for (const [i, message] of shown.entries()) {
     const last = messages.at(-1);
-    const sent = sentForm(message);
+    const sent = sentForm(message, shown[i + 1]?.role === "tool");
     // An answer that failed leaves two questions in a row, which many templates refuse.
     if (sent?.role === "user" && last?.role === "user") last.content += "\n\n" + sent.content;
     else if (sent) messages.push(sent);
@@ -46,14 +47,15 @@ export function requestBody(conversation: Conversation, leaf: string): object {
   };
 }
 
-function sentForm(message: Message): Sent | undefined {
+/** Calls without results are not sent: no template knows them. */
+function sentForm(message: Message, answered: boolean): Sent | undefined {
   switch (message.role) {
     case "user":
       return { role: "user", content: message.text };
     case "tool":
       return { role: "tool", tool_call_id: message.callId ?? "", content: message.text };
     case "assistant":
-      if (message.calls?.length) {
+      if (message.calls?.length && answered) {
         return { role: "assistant", content: message.text || null, tool_calls: message.calls.map(sentCall) };
       }
       return message.text ? { role: "assistant", content: message.text } : undefined;

@@ -111,9 +111,9 @@ function inline(token: Tokens.Generic): ComponentChild {
     case "checkbox":
       return <input type="checkbox" checked={token.checked} disabled aria-label={token.checked ? "done" : "to do"} />;
     case "link":
-      return link(token.href, inlines(token.tokens));
+      return link(token.autolink ? token.href : decodeEntities(token.href), inlines(token.tokens));
     case "image":
-      return link(token.href, `🖼 ${decodeEntities(token.text) || "image"}`);
+      return link(decodeEntities(token.href), `🖼 ${decodeEntities(token.text) || "image"}`);
     default:
       // Raw HTML, and what a later Markdown may bring.
       return token.raw;

@@ -20,6 +20,7 @@ interface Props {
   locked: boolean;
   busy: boolean;
   last: boolean;
+  named: boolean;
   /** JSON list of the calls' results; empty: not given. */
   results: string;
 }
@@ -31,7 +32,7 @@ const REASONS: Record<string, string> = {
   stopped: "Stopped.",
 };
 
-export const Answer = pure(function Answer({ message, branches, locked, busy, last, results }: Props) {
+export const Answer = pure(function Answer({ message, branches, locked, busy, last, named, results }: Props) {
   const { text, thinking, thinkingMs, calls, error } = message;
   const reason = busy ? "" : (REASONS[message.finish ?? "interrupted"] ?? (message.finish ? "" : "Interrupted: the page was closed."));
   const begun = Boolean(text || thinking || calls?.length);
@@ -40,7 +41,7 @@ export const Answer = pure(function Answer({ message, branches, locked, busy, la
       {thinking && <Thinking text={thinking} ms={thinkingMs} live={busy && !text && !calls} />}
       {busy && !begun && <Waiting model={message.model} since={message.created} />}
       {text && <Markdown text={text} streaming={busy} />}
-      {calls && <Calls message={message} busy={locked} results={results ? (JSON.parse(results) as string[]) : null} />}
+      {calls && <Calls message={message} asking={last && !locked} results={results ? (JSON.parse(results) as string[]) : null} />}
       {busy && begun && !text && !thinking && <Ember alive />}
       {error && (
         <div class="failure" role="alert">
@@ -57,7 +58,7 @@ export const Answer = pure(function Answer({ message, branches, locked, busy, la
           <Branches id={message.id} branches={branches} locked={locked} />
           {text && <CopyButton text={text} label="Copy answer" />}
           {!error && <IconButton icon="again" label="Answer again" size={16} disabled={locked} onClick={() => regenerate(message)} />}
-          <StatsButton message={message} />
+          <StatsButton message={message} named={named} />
         </div>
       )}
     </article>

@@ -15,7 +15,7 @@ import { listenForShortcuts, ShortcutsDialog } from "./shortcuts";
 import { Sidebar } from "./sidebar";
 import { Thread } from "./thread";
 import { TopBar } from "./topbar";
-import { Welcome } from "./welcome";
+import { Starters, Welcome } from "./welcome";
 
 export function App() {
   const conversation = useCell(useCell(current));
@@ -32,10 +32,11 @@ export function App() {
     <div class={["app", sidebar && "with-sidebar", drawer && "with-drawer", settings && "with-settings", busy && "busy"].filter(Boolean).join(" ")}>
       <Sidebar />
       <div class="scrim" onClick={() => (drawerOpen.value = settingsOpen.value = false)} />
-      <main>
+      <main class={shown.length > 0 ? undefined : "empty"}>
         <TopBar conversation={conversation} />
         {shown.length > 0 ? <Thread key={conversation.id} conversation={conversation} shown={shown} /> : <Welcome />}
         <Composer key={`composer-${conversation.id}`} conversation={conversation} busy={busy} />
+        {shown.length === 0 && <Starters />}
         <div class="hearth" aria-hidden="true" />
       </main>
       {settings && <SettingsPane conversation={conversation} />}

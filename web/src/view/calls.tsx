@@ -7,14 +7,15 @@ import { Icon } from "./icon";
 
 interface Props {
   message: Message;
-  busy: boolean;
+  /** Whether results may be given. */
+  asking: boolean;
   results: string[] | null;
 }
 
-export function Calls({ message, busy, results }: Props) {
+export function Calls({ message, asking, results }: Props) {
   const calls = message.calls ?? [];
   const [typed, setTyped] = useState<string[]>([]);
-  const wanted = !busy && !results && message.finish !== undefined && message.finish !== "error";
+  const wanted = asking && !results && message.finish !== undefined && message.finish !== "error";
   return (
     <div class="calls">
       {calls.map((call, i) => (

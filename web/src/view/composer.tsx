@@ -1,5 +1,5 @@
 // The message box.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { models } from "../api/models";
 import { useCell } from "../cell";
 import type { Conversation } from "../conversation";
@@ -22,8 +22,8 @@ export function Composer({ conversation, busy }: { conversation: Conversation; b
   const work = useCell(transcribing);
   const hasModel = useCell(models).some((m) => m.id === conversation.model);
 
-  useEffect(() => fit(area.current!), [text]);
-  useEffect(() => {
+  useLayoutEffect(() => fit(area.current!), [text]);
+  useLayoutEffect(() => {
     // On a phone the focus raises the keyboard: only when asked.
     if (focus > 0 || !isNarrow()) area.current?.focus();
   }, [focus]);

@@ -1,5 +1,5 @@
 // What the reader wrote. Editing it makes a branch.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Message } from "../conversation";
 import { Cell, useCell } from "../cell";
 import { ask } from "../state/answering";
@@ -36,14 +36,14 @@ export const Question = pure(function Question({ message, branches, locked }: Pr
 function Editor({ message }: { message: Message }) {
   const area = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(message.text);
-  useEffect(() => {
+  useLayoutEffect(() => {
     area.current?.focus();
     area.current?.setSelectionRange(text.length, text.length);
     return () => {
       if (editing.value === message.id) editing.value = null;
     };
   }, []);
-  useEffect(() => fit(area.current!), [text]);
+  useLayoutEffect(() => fit(area.current!), [text]);
   const close = () => (editing.value = null);
   const send = () => {
     if (!text.trim()) return;

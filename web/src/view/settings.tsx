@@ -5,6 +5,7 @@ import { allowed, SETTINGS, type SettingRow } from "../settings";
 import { configure } from "../state/conversations";
 import { settingsOpen } from "../state/panes";
 import { IconButton } from "./button";
+import { Icon } from "./icon";
 
 export function SettingsPane({ conversation }: { conversation: Conversation }) {
   const { settings, system } = conversation;
@@ -14,6 +15,8 @@ export function SettingsPane({ conversation }: { conversation: Conversation }) {
     else next[row.key] = value;
     configure({ settings: next });
   };
+  const rows = (some: SettingRow[]) =>
+    some.map((row) => <Setting key={row.key} row={row} value={settings[row.key]} onChange={(value) => change(row, value)} />);
   return (
     <aside class="settings" aria-label="Settings">
       <header>
@@ -39,9 +42,14 @@ export function SettingsPane({ conversation }: { conversation: Conversation }) {
               </button>
             )}
           </h3>
-          {SETTINGS.map((row) => (
-            <Setting key={row.key} row={row} value={settings[row.key]} onChange={(value) => change(row, value)} />
-          ))}
+          {rows(SETTINGS.filter((row) => row.usual))}
+          <details open={SETTINGS.some((row) => !row.usual && row.key in settings)}>
+            <summary>
+              More
+              <Icon name="right" size={14} />
+            </summary>
+            {rows(SETTINGS.filter((row) => !row.usual))}
+          </details>
         </section>
         <Tools key={conversation.id} tools={conversation.tools} />
       </div>

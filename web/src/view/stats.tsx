@@ -5,10 +5,11 @@ import type { Message } from "../conversation";
 import { duration, integer, speed } from "./format";
 import { Popover } from "./popover";
 
-export function StatsButton({ message }: { message: Message }) {
+/** `named`: whether the line says the model, because others answered in this conversation too. */
+export function StatsButton({ message, named }: { message: Message; named: boolean }) {
   const { stats, model } = message;
   const context = useCell(models).find((m) => m.id === model)?.context;
-  if (!stats) return model ? <span class="stats">{model}</span> : null;
+  if (!stats) return named ? <span class="stats">{model}</span> : null;
   const total = stats.prompt + stats.completion;
   const rows: [string, string][] = [
     ["Model", model ?? "unknown"],
@@ -22,6 +23,7 @@ export function StatsButton({ message }: { message: Message }) {
   ];
   const line = (
     <>
+      {named && <span class="stats-model">{model}</span>}
       {stats.perSecond > 0 && <span>{speed(stats.perSecond)}</span>}
       <span>{integer(stats.completion)} tokens</span>
     </>

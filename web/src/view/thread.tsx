@@ -17,6 +17,7 @@ export function Thread({ conversation, shown }: { conversation: Conversation; sh
   const [away, setAway] = useState(false);
   const busy = useCell(running).get(conversation.id)?.message;
   const end = shown.at(-1)!;
+  const named = new Set(shown.flatMap((m) => m.model ?? [])).size > 1;
   const asked = shown.filter((m) => m.role === "user").at(-1)?.id;
 
   const toEnd = () => {
@@ -45,7 +46,7 @@ export function Thread({ conversation, shown }: { conversation: Conversation; sh
             const props = { key: message.id, message, branches: branches.map((m) => m.id).join(" "), locked: busy !== undefined };
             if (message.role === "user") return <Question {...props} />;
             const results = message.calls ? resultsOf(message, shown, i) : "";
-            return <Answer {...props} busy={busy === message.id} last={message === end} results={results} />;
+            return <Answer {...props} busy={busy === message.id} last={message === end} named={named} results={results} />;
           })}
           {end.role !== "assistant" && !busy && (
             <button type="button" class="button" onClick={answerEnd}>

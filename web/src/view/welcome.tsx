@@ -1,9 +1,9 @@
-// What is shown before the first question.
+// What is shown before the first question: above the message box, and below it.
 import { useCell } from "../cell";
 import { models, modelsError, refreshModels } from "../api/models";
 import { chooseModel, current, draftOf } from "../state/conversations";
 import { focusComposer } from "../state/panes";
-import { Ember } from "./ember";
+import { Embers } from "./ember";
 
 const STARTERS = [
   "Explain how a transformer reads a sentence, to someone who can program.",
@@ -16,14 +16,10 @@ export function Welcome() {
   const error = useCell(modelsError);
   const conversation = useCell(useCell(current));
   const model = known.find((m) => m.id === conversation.model);
-  const start = (text: string) => {
-    draftOf(conversation.id).value = text;
-    focusComposer.value += 1;
-  };
   if (error && known.length === 0) {
     return (
       <div class="welcome">
-        <Ember size="l" />
+        <Embers cold />
         <h1>The fire is out.</h1>
         <p>{error}</p>
         <button type="button" class="button" onClick={() => void refreshModels().then(chooseModel)}>
@@ -34,18 +30,28 @@ export function Welcome() {
   }
   return (
     <div class="welcome">
-      <Ember size="l" alive />
+      <Embers cold={!model?.loaded} />
       <h1>{model && !model.loaded ? "Ready to be lit." : "Still warm."}</h1>
       <p>Answers come from a model on this server. Conversations stay in this browser.</p>
-      <ul>
-        {STARTERS.map((text) => (
-          <li>
-            <button type="button" onClick={() => start(text)}>
-              {text}
-            </button>
-          </li>
-        ))}
-      </ul>
     </div>
+  );
+}
+
+export function Starters() {
+  const { id } = useCell(useCell(current));
+  const start = (text: string) => {
+    draftOf(id).value = text;
+    focusComposer.value += 1;
+  };
+  return (
+    <ul class="starters" aria-label="Questions to begin with">
+      {STARTERS.map((text) => (
+        <li>
+          <button type="button" onClick={() => start(text)}>
+            {text}
+          </button>
+        </li>
+      ))}
+    </ul>
   );
 }
