@@ -81,6 +81,7 @@ pub use kv::sequence::Sequence;
 pub use kv::session::{Session, SessionError};
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
 pub use serve::LEAST_CHUNK;
+pub use serve::latency::Latency;
 pub use serve::scheduler::{Event, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
 pub use serve::service::{Reply, Service};
 pub use step::{Outputs, StepInput};

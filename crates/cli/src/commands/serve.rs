@@ -46,7 +46,12 @@ fn options(matches: &ArgMatches) -> Result<Options> {
         host: matches.get_one::<IpAddr>("host").copied().unwrap_or(IpAddr::from([127, 0, 0, 1])),
         port: matches.get_one("port").copied().unwrap_or_default(),
         load: loading::load_options(matches),
-        scheduler: SchedulerOptions { sequences: count("sequences"), cache: count("cache"), chunk: None },
+        scheduler: SchedulerOptions {
+            sequences: count("sequences"),
+            cache: count("cache"),
+            max_gap: Duration::from_millis(matches.get_one("max-gap").copied().unwrap_or_default()),
+            ..SchedulerOptions::default()
+        },
         memory: bytes("models-memory"),
         keys,
         origins: all("allow-origin"),

@@ -52,6 +52,9 @@ pub fn serve() -> Command {
                 option("cache", "N", "Positions of finished texts to remember, so that what goes on from them is not read again")
                     .value_parser(value_parser!(usize))
                     .default_value("16384"),
+                option("max-gap", "MS", "While prompts are read, let no answer wait longer for its next token, where the machine can")
+                    .value_parser(value_parser!(u64))
+                    .default_value("200"),
                 option("queue", "N", "Requests of a model that may wait and run; others are told to come again")
                     .value_parser(values::count)
                     .default_value("256"),
