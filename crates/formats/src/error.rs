@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use akunu_limits::Over;
+
 /// A fault and the file it is in; prints as one sentence, the fault included (and so has no `source`).
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {fault}", file.display())]
@@ -66,6 +68,9 @@ pub enum Fault {
     Truncated { what: String, needs: u64, offset: u64, len: u64 },
     #[error("{what} is {found}, over the limit of {limit}")]
     Limit { what: String, found: u64, limit: u64 },
+    /// Over one of [`akunu_limits::Limits`].
+    #[error("{what} is {found}, over {over}")]
+    Over { what: &'static str, found: u64, over: Over },
     #[error("{what} at offset {offset} is not UTF-8")]
     NotUtf8 { what: String, offset: u64 },
     #[error("{what} {name} appears twice")]
