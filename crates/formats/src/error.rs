@@ -6,12 +6,27 @@ use std::path::{Path, PathBuf};
 
 use akunu_limits::Over;
 
-/// A fault and the file it is in; prints as one sentence, the fault included (and so has no `source`).
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", file.display())]
+/// A fault and the file it is in; prints as one sentence, the fault included. Its only `source` is the limit that the file
+/// is over.
+#[derive(Debug)]
 pub struct Error {
     pub file: PathBuf,
     pub fault: Fault,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.fault)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.fault {
+            Fault::Over { over, .. } => Some(over),
+            _ => None,
+        }
+    }
 }
 
 impl Error {
