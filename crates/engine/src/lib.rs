@@ -66,6 +66,7 @@ pub use about::{About, Purpose};
 pub use akunu_arch::Pooling;
 pub use akunu_dtype::DType;
 pub use akunu_formats::ModelFile;
+pub use akunu_limits::{Limit, Limits, Over, UnknownLimit, over};
 pub use akunu_text::{ChatTemplate, Detokenizer, Encode, Grammar, Grammars, Tokenizer};
 pub use backend::{Device, DeviceError};
 pub use embed::{Embedder, Reading, Text, TooLong, normalize};

@@ -59,7 +59,7 @@ impl Server {
             .build()?;
         let listener = runtime.block_on(TcpListener::bind((options.host, options.port)))?;
         let options = Arc::new(options);
-        let models = Arc::new(Models::new(catalog, options.clone()));
+        let models = Arc::new(Models::new(catalog.within(options.load.limits), options.clone()));
         let app = App {
             models,
             keys: Keys::new(&options.keys),

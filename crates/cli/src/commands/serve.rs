@@ -40,7 +40,13 @@ fn options(matches: &ArgMatches) -> Result<Options> {
     let defaults = RequestLimits::default();
     let mut keys = all("api-key");
     if let Some(path) = matches.get_one::<PathBuf>("api-key-file") {
-        keys.extend(input::file(path)?.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        keys.extend(
+            input::file(path, loading::limits(matches))?
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .map(str::to_owned),
+        );
     }
     Ok(Options {
         host: matches.get_one::<IpAddr>("host").copied().unwrap_or(IpAddr::from([127, 0, 0, 1])),
@@ -77,7 +83,7 @@ fn catalog(matches: &ArgMatches) -> Result<Catalog> {
         let [entry] = &mut entries[..] else {
             return Err(failure("--template is for one model", "give that MODEL"));
         };
-        entry.template = Some(input::file(path)?);
+        entry.template = Some(input::file(path, loading::limits(matches))?);
     }
     let mut catalog = Catalog::new(entries);
     for folder in matches.get_many::<PathBuf>("models-dir").into_iter().flatten() {

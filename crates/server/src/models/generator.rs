@@ -31,7 +31,7 @@ pub fn load_options(options: &Options) -> LoadOptions {
 impl Generator {
     pub fn load(entry: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
         let template = match &entry.template {
-            Some(source) => ChatTemplate::new(source),
+            Some(source) => ChatTemplate::new_within(source, options.load.limits),
             None => ChatTemplate::from_model_file(&file),
         };
         let template = match template {

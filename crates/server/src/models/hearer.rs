@@ -3,8 +3,8 @@
 use super::Entry;
 use crate::Options;
 use crate::problem::{Kind, Problem};
-use akunu::LoadOptions;
 use akunu::speech::{Features, Source, TranscribeOptions, Transcriber, Transcript};
+use akunu::{Limits, LoadOptions};
 use akunu_formats::ModelFile;
 use std::io::Cursor;
 use std::ops::ControlFlow;
@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex};
 
 pub struct Hearer {
     pub name: String,
+    limits: Limits,
     transcriber: Mutex<Transcriber>,
 }
 
@@ -29,6 +30,7 @@ impl Hearer {
     pub fn load(entry: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
         Ok(Self {
             name: entry.name.clone(),
+            limits: options.load.limits,
             transcriber: Mutex::new(Transcriber::from_file(
                 file,
                 LoadOptions { context: None, ..options.load.clone() },
@@ -49,7 +51,7 @@ impl Hearer {
                 |_| Problem::new(Kind::Internal, "an earlier request broke this model; it must be loaded again");
             let mut transcriber = self.transcriber.lock().map_err(broken)?;
             let bands = transcriber.bands();
-            let open = || Source::new("the recording", Box::new(Cursor::new(recording.clone())));
+            let open = || Source::new_within("the recording", Box::new(Cursor::new(recording.clone())), self.limits);
             let mut features = Features::read(open, bands, |_| {}).map_err(akunu::Error::from)?;
             let seconds = features.seconds();
             let transcript = transcriber.transcribe(&mut features, &options, |_| {
