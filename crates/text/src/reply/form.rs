@@ -80,7 +80,7 @@ impl Form<'_> {
             let (open, close) = (pieces.text.0.lark(), pieces.text.1.lark());
             let body = match answer {
                 Some(answer) => {
-                    let answer = lark_of(answer).map_err(Error::Grammar)?;
+                    let answer = lark_of(answer, &self.inner.tokenizer.limits())?;
                     self.rule("answer", &answer);
                     format!("{gap}{open}answer {close}")
                 }
@@ -180,7 +180,7 @@ impl Form<'_> {
         if let ToolInput::Text(Some(grammar)) = &tool.parameters
             && tool.is_raw()
         {
-            let body = lark_of(grammar).map_err(Error::Grammar)?;
+            let body = lark_of(grammar, &self.inner.tokenizer.limits())?;
             self.rule(&rule, &body);
         } else if pieces.tags.is_some() {
             self.tagged(&rule, tool)?;
