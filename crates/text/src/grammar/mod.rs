@@ -5,9 +5,11 @@
 mod gbnf;
 #[cfg(feature = "grammar")]
 mod limits;
+mod lark;
 #[cfg_attr(not(feature = "grammar"), path = "absent.rs")]
 mod matching;
 
+pub(crate) use lark::{lark_of, regex_literal, schema_within_limits};
 pub use matching::{Grammars, Matcher};
 
 /// The form that a text must have.
