@@ -119,10 +119,8 @@ fn what_a_template_renders_is_read_back() {
                 json!({ "id": format!("abcdefgh{n}"), "type": "function", "function": function })
             };
             let calls: Vec<Value> = (0..count).map(call).collect();
-            let mut messages = vec![
-                question.clone(),
-                json!({ "role": "assistant", "content": null, "tool_calls": calls }),
-            ];
+            let mut messages =
+                vec![question.clone(), json!({ "role": "assistant", "content": null, "tool_calls": calls })];
             format.normalize(&mut messages);
             let all = render(messages.into(), false);
             if !all.contains("Paulo") || count == 2 && !format.has_parallel_calls() {
@@ -139,12 +137,18 @@ fn what_a_template_renders_is_read_back() {
                 let got: Vec<(String, Value)> = read
                     .calls
                     .iter()
-                    .map(|(name, text)| (name.clone(), serde_json::from_str(text).unwrap_or_else(|_| text.clone().into())))
+                    .map(|(name, text)| {
+                        (name.clone(), serde_json::from_str(text).unwrap_or_else(|_| text.clone().into()))
+                    })
                     .collect();
                 let expected: Vec<(String, Value)> =
                     (0..count).map(|n| (tools[n].name.clone(), arguments[n].clone())).collect();
                 if got != expected {
-                    failures.push(format!("{name} ({}), pieces of {size}: {read:?}\n  of {:?}", format.name(), &all[at..]));
+                    failures.push(format!(
+                        "{name} ({}), pieces of {size}: {read:?}\n  of {:?}",
+                        format.name(),
+                        &all[at..]
+                    ));
                     break;
                 }
                 rendered = count;

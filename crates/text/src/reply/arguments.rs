@@ -42,11 +42,7 @@ pub struct Arguments {
 }
 
 enum Mode {
-    Json {
-        depth: usize,
-        string: bool,
-        escaped: bool,
-    },
+    Json { depth: usize, string: bool, escaped: bool },
     Raw,
     Tagged(Tagged),
     Over,
