@@ -20,6 +20,8 @@ pub struct Options {
     pub origins: Vec<String>,
     /// Names that this server is reached by, besides addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Lines of system messages that begin so are dropped: those that change with every request make the cache useless.
+    pub dropped_lines: Vec<String>,
     pub limits: RequestLimits,
 }
 
@@ -82,6 +84,7 @@ impl Default for Options {
             keys: Vec::new(),
             origins: Vec::new(),
             hosts: Vec::new(),
+            dropped_lines: Vec::new(),
             limits: RequestLimits::default(),
         }
     }

@@ -62,6 +62,7 @@ fn options(matches: &ArgMatches) -> Result<Options> {
         keys,
         origins: all("allow-origin"),
         hosts: all("allow-host"),
+        dropped_lines: all("drop-system-line"),
         limits: RequestLimits {
             body: bytes("max-body").map_or(defaults.body, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             tokens: count("max-answer"),

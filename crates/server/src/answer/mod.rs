@@ -1,6 +1,7 @@
 //! From a request for text to its answers, as they come: the one path that all dialects share.
 
 mod ask;
+mod departure;
 mod gather;
 mod tools;
 
@@ -15,6 +16,7 @@ use crate::problem::{Kind, Problem};
 use akunu::{Finish, GenerateOptions, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts};
 use akunu_text::Encode;
 use axum::response::Response;
+use departure::Places;
 use futures_core::Stream;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -53,6 +55,8 @@ pub struct Ending {
     /// Of those, tokens of thoughts.
     pub thought: usize,
     pub summary: Summary,
+    /// The message in which the prompt left what the cache had of it.
+    pub left_at: Option<usize>,
 }
 
 /// Why an answer ended.
@@ -73,11 +77,14 @@ pub struct Answer {
     generator: InUse<Generator>,
     choices: Vec<Stage>,
     stops: Vec<String>,
+    /// The prompt, and where its messages begin.
+    tokens: Vec<u32>,
+    places: Places,
     /// Tokens of the prompt.
     pub prompt: usize,
     /// Whose turn it is to be asked first, so that all come forward.
     turn: usize,
-    _place: OwnedSemaphorePermit,
+    _room: OwnedSemaphorePermit,
 }
 
 /// Where one answer stands.
@@ -116,7 +123,7 @@ impl Stage {
         }
     }
 
-    fn end(&mut self, summary: Summary, stops: &[String]) {
+    fn end(&mut self, summary: Summary, stops: &[String], left_at: Option<usize>) {
         self.take(None, summary.rest.clone());
         if let Some(reader) = &mut self.reader {
             let parts = reader.end();
@@ -129,7 +136,7 @@ impl Stage {
             Finish::Stop => Reason::Done,
         };
         let (generated, thought) = (summary.generated, self.thought);
-        self.ready.push_back(Part::End(Ending { reason, generated, thought, summary }));
+        self.ready.push_back(Part::End(Ending { reason, generated, thought, summary, left_at }));
     }
 }
 
@@ -139,14 +146,14 @@ impl Answer {
         let generator = app.models.generator(ask.model.as_deref()).await?;
         let (stops, choices) = (ask.options.stop.clone(), ask.choices);
         let shared = generator.clone();
-        let Prepared { tokens, options, mut readers } =
+        let Prepared { tokens, options, mut readers, places } =
             tokio::task::spawn_blocking(move || Prepared::new(&shared, ask)).await??;
         let context = generator.context;
         if tokens.len() >= context {
             return Err(akunu::Error::ContextFull { tokens: tokens.len() + 1, context }.into());
         }
-        let places = u32::try_from(choices).ok().and_then(|n| generator.queue.clone().try_acquire_many_owned(n).ok());
-        let Some(place) = places else {
+        let room = u32::try_from(choices).ok().and_then(|n| generator.queue.clone().try_acquire_many_owned(n).ok());
+        let Some(room) = room else {
             let sentence = "too many requests wait already";
             return Err(Problem::new(Kind::RateLimited, sentence).code("queue_full").retry_after(1));
         };
@@ -158,7 +165,7 @@ impl Answer {
             let reply = generator.service.submit(Request { tokens: tokens.clone(), options })?;
             stages.push(Stage { reply: Some(reply), reader: readers.pop(), ..Stage::default() });
         }
-        Ok(Answer { generator, choices: stages, stops, prompt, turn: 0, _place: place })
+        Ok(Answer { generator, choices: stages, stops, tokens, places, prompt, turn: 0, _room: room })
     }
 
     /// The model that answers.
@@ -193,7 +200,9 @@ impl Answer {
                 Poll::Ready(None) => {
                     let summary = stage.reply.take().and_then(|reply| reply.summary().cloned());
                     let Some(summary) = summary else { return Poll::Ready(None) };
-                    stage.end(summary, &self.stops);
+                    let miss = summary.miss.and_then(|miss| miss.at());
+                    let left_at = miss.and_then(|at| self.places.message(&self.generator, &self.tokens, at));
+                    stage.end(summary, &self.stops, left_at);
                 }
             }
         }
@@ -226,13 +235,14 @@ struct Prepared {
     options: GenerateOptions,
     /// One for each choice, where messages are answered.
     readers: Vec<ReplyReader>,
+    places: Places,
 }
 
 impl Prepared {
     fn new(generator: &Generator, ask: Ask) -> Result<Prepared, Problem> {
         let Ask { prompt, mut options, choices, form, think, tools, .. } = ask;
         let tokenizer = generator.tokenizer()?;
-        let mut readers = Vec::new();
+        let (mut readers, mut places) = (Vec::new(), Places::default());
         let tokens = match prompt {
             Prompt::Tokens(tokens) => {
                 if let Some(&token) = tokens.iter().find(|t| **t as usize >= generator.vocab) {
@@ -246,7 +256,8 @@ impl Prepared {
                 tokenizer.encode(&text, Encode { add_special: true, parse_special: true })?
             }
             Prompt::Messages { messages, variables } => {
-                let prompt = generator.prompt(messages, variables, think, &tools)?;
+                let prompt = generator.prompt(messages.clone(), variables, think, &tools)?;
+                places = Places::find(&prompt, &messages);
                 let format = generator.format()?;
                 let offered = if tools.are_offered() { &tools.list[..] } else { &[] };
                 options.grammar = format.grammar(offered, &tools.choice, tools.parallel, form.as_ref())?;
@@ -268,7 +279,7 @@ impl Prepared {
         if let Some(grammar) = options.grammar.take() {
             options.matcher = Some(generator.service.compile(&grammar)?);
         }
-        Ok(Prepared { tokens, options, readers })
+        Ok(Prepared { tokens, options, readers, places })
     }
 }
 
@@ -344,6 +355,10 @@ pub fn timings(ending: &Ending) -> Value {
         "predicted_ms": ms(wrote),
         "predicted_per_second": rate(generated.saturating_sub(1), ms(wrote)),
         "waited_ms": ms(waited),
-        "cache_miss": ending.summary.miss.map(|miss| miss.to_string()),
+        "cache_miss": ending.summary.miss.map(|miss| json!({
+            "why": miss.to_string(),
+            "token": miss.at(),
+            "message": ending.left_at,
+        })),
     })
 }

@@ -6,3 +6,4 @@ pub mod listen;
 pub mod outer;
 pub mod rate;
 pub mod stream;
+pub mod unread;

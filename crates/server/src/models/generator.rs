@@ -21,6 +21,7 @@ pub struct Generator {
     /// How messages become a prompt, and the form of the reply.
     speech: Option<(ChatTemplate, ReplyFormat)>,
     path: String,
+    dropped_lines: Vec<String>,
 }
 
 /// Room for some sequences of full length; those that run beyond it give their blocks back in turn.
@@ -54,6 +55,7 @@ impl Generator {
             vocab: engine.vocab(),
             tokenizer: engine.tokenizer().cloned(),
             speech,
+            dropped_lines: options.dropped_lines.clone(),
             path: engine.file().path().display().to_string(),
             queue: Arc::new(Semaphore::new(options.limits.queue)),
             service: Service::start(engine, options.scheduler)?,
@@ -89,6 +91,7 @@ impl Generator {
         let tokenizer = self.tokenizer()?;
         let (template, format) = self.speech()?;
         format.normalize(&mut messages);
+        drop_lines(&mut messages, &self.dropped_lines);
         if tools.are_offered() {
             if format.shows_tools() {
                 variables.insert("tools".into(), tools.shown.clone().into());
@@ -96,6 +99,11 @@ impl Generator {
                 instruct(&mut messages, &format.instructions(&tools.shown));
             }
         }
+        // An answer that has begun is gone on with.
+        let begun = match messages.last() {
+            Some(last) if last["role"] == "assistant" && last.get("tool_calls").is_none() => messages.pop(),
+            _ => None,
+        };
         variables.entry("add_generation_prompt").or_insert(true.into());
         match think {
             Think::Usual => {}
@@ -103,7 +111,8 @@ impl Generator {
             Think::Upto(_) => drop(variables.entry("enable_thinking").or_insert(true.into())),
         }
         variables.insert("messages".into(), messages.into());
-        Ok(template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?)
+        let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;
+        Ok(prompt + begun.as_ref().and_then(|b| b["content"].as_str()).unwrap_or_default())
     }
 
     /// The text of a token, with half characters replaced.
@@ -125,5 +134,32 @@ fn instruct(messages: &mut Vec<Value>, instructions: &str) {
             system["content"] = text.into();
         }
         None => messages.insert(0, serde_json::json!({ "role": "system", "content": instructions })),
+    }
+}
+
+/// Takes lines that begin so out of system messages: what changes with every request would make the cache useless.
+fn drop_lines(messages: &mut [Value], beginnings: &[String]) {
+    let drops = |line: &str| beginnings.iter().any(|b| line.trim_start().starts_with(b.as_str()));
+    for message in messages.iter_mut().filter(|m| m["role"] == "system") {
+        if let Value::String(text) = &mut message["content"]
+            && text.lines().any(drops)
+        {
+            *text = text.split_inclusive('\n').filter(|line| !drops(line)).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_lines_of_system_messages_are_dropped() {
+        let text = "x-billing: 17; a=b\nYou help.\n  x-billing: 18\nAlways.";
+        let mut messages =
+            vec![json!({ "role": "system", "content": text }), json!({ "role": "user", "content": text })];
+        drop_lines(&mut messages, &["x-billing:".to_owned()]);
+        assert_eq!((&messages[0]["content"], &messages[1]["content"]), (&json!("You help.\nAlways."), &json!(text)));
     }
 }

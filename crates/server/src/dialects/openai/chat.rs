@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, error, finish_reason, id, usage, usage_of};
+use super::{Count, FINGERPRINT, error, finish_reason, id, usage, usage_of};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Choice, Part, Prompt, Think, Writer};
 use crate::http::body::Fields;
@@ -108,6 +108,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
         "object": "chat.completion",
         "created": head.created,
         "model": head.model,
+        "system_fingerprint": FINGERPRINT,
         "choices": choices,
         "usage": usage_of(&gathered),
         "timings": timings,
@@ -280,6 +281,7 @@ impl Chunks {
             "object": "chat.completion.chunk",
             "created": self.head.created,
             "model": self.head.model,
+            "system_fingerprint": FINGERPRINT,
             "choices": choices,
         })
     }

@@ -1,7 +1,7 @@
 //! `/v1/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, error, finish_reason, id, usage, usage_of};
+use super::{Count, FINGERPRINT, error, finish_reason, id, usage, usage_of};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Part, Prompt, Think, Tools, Writer};
 use crate::http::body::Fields;
@@ -155,6 +155,7 @@ impl Head {
             "object": "text_completion",
             "created": self.created,
             "model": self.model,
+            "system_fingerprint": FINGERPRINT,
             "choices": choices,
         })
     }

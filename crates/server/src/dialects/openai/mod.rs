@@ -19,13 +19,18 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/chat/completions", post(chat::create))
-        .route("/v1/completions", post(completions::create))
-        .route("/v1/embeddings", post(embeddings::create))
-        .route("/v1/rerank", post(embeddings::rerank))
-        .route("/v1/models", get(models::list))
-        .route("/v1/models/{id}", get(models::one))
+    let under = |prefix: &str| {
+        let at = |path: &str| format!("{prefix}{path}");
+        Router::new()
+            .route(&at("/chat/completions"), post(chat::create))
+            .route(&at("/embeddings"), post(embeddings::create))
+            .route(&at("/rerank"), post(embeddings::rerank))
+            .route(&at("/reranking"), post(embeddings::rerank))
+            .route(&at("/models"), get(models::list))
+            .route(&at("/models/{*id}"), get(models::one))
+    };
+    // Many programs are given an address without `/v1`.
+    under("").merge(under("/v1")).route("/v1/completions", post(completions::create))
 }
 
 /// `{"error": …}`.
@@ -84,6 +89,9 @@ impl Count {
         self.last = Some(ending);
     }
 }
+
+/// What answers are made by.
+const FINGERPRINT: &str = concat!("b-akunu-", env!("CARGO_PKG_VERSION"));
 
 /// A new identifier.
 fn id(prefix: &str) -> String {
