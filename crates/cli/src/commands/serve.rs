@@ -13,9 +13,15 @@ use anyhow::Result;
 use clap::ArgMatches;
 
 use crate::failure::{NextStep, failure};
-use crate::{input, loading, source, terminal};
+use crate::{input, loading, settings, source, terminal};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    if matches.get_flag(settings::PRINT) {
+        let tree = crate::flags::tree();
+        let command = tree.find_subcommand("serve").map(|serve| settings::print(serve, matches));
+        write!(terminal::out(), "{}", command.unwrap_or_default())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
     let server = Server::bind(catalog(matches)?, options)

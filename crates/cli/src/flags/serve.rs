@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 
 use super::shared::{flag, load_flags, option, path};
 use super::values;
+use crate::settings;
 
 /// What the flags of serving stand under.
 mod heading {
@@ -90,6 +91,8 @@ pub fn serve() -> Command {
                     .default_value("30"),
             ],
         ))
+        .arg(path(settings::FILE, "A TOML file of these flags: `port = 8080`, `models = [\"a.gguf\"]`; AKUNU_SERVE_PORT and the like count more"))
+        .arg(flag(settings::PRINT, "Print what counts in the end, as such a file, and do nothing else"))
         .arg(flag("print-address", "Print only the address on standard output, for scripts"))
         .args(load_flags())
 }
