@@ -35,7 +35,7 @@ pub fn leave_nothing_unfinished() -> io::Result<()> {
 }
 
 /// How long a step may go on after Ctrl-C, so that what it was for ends in order.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_millis(800);
 
 /// Set by Ctrl-C from when it is made.
 #[derive(Clone)]
@@ -50,8 +50,8 @@ struct State {
 }
 
 impl Interrupt {
-    /// From here on Ctrl-C asks the work to stop. Where that does not take it for a second, as in the middle of a long step,
-    /// or where it is pressed again, the program ends.
+    /// From here on Ctrl-C asks the work to stop. Where that does not take it for most of a second, as in the middle of
+    /// a long step, or where it is pressed again, the program ends.
     pub fn once() -> io::Result<Self> {
         Self::new(|asked_for, again, taken| again || !taken && asked_for >= PATIENCE)
     }

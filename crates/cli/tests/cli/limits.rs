@@ -15,7 +15,6 @@ const OVER: &[(&str, &str)] = &[
     ("side-file-bytes=9", "tokenize {dir}/model a"),
     ("tensors=9", "inspect {dir}/model"),
     ("tensors=9", "inspect {dir}/shards"),
-    ("tensors=9", "inspect embedded"),
     ("tokens=2", "tokenize {dir}/model a"),
     ("tokens=9", "tokenize embedded Tom"),
     ("tokens=9", "run embedded Tom"),
