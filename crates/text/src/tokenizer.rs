@@ -287,7 +287,7 @@ impl Inner {
             Model::Bpe(model) => model.encode(&self.vocab, word, symbols, out),
             Model::Spm(model) => model.encode(&self.vocab, word, symbols, out),
             Model::WordPiece(model) => model.encode(&self.vocab, word, budget, out)?,
-            Model::Unigram(model) => model.encode(word, budget, out)?,
+            Model::Unigram(model) => model.encode(&self.vocab, word, budget, out)?,
         }
         Ok(())
     }
