@@ -32,6 +32,8 @@ pub enum Fault {
     NotFinite { seconds: f64 },
     #[error("changes its sample rate from {from} to {to} Hz on the way, which is not supported")]
     RateChanged { from: u32, to: u32 },
+    #[error("was not read further than {seconds:.0} s")]
+    Ended { seconds: f64 },
     #[error("was changed while it was read")]
     Changed,
 }

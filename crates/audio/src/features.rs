@@ -5,6 +5,7 @@
 
 use crate::mel::{SILENCE, normalize};
 use crate::{Error, FRAME_RATE, Fault, HOP, Mel, SAMPLE_RATE, Source};
+use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Frames as they come, log10, not normalized: a queue that forgets what it gave away.
@@ -64,15 +65,22 @@ pub struct Features {
 
 impl Features {
     /// Reads a recording through once, and stands at its start. `progress` is called with the seconds read so far.
-    pub fn open(path: &Path, bands: usize, progress: impl FnMut(f64)) -> Result<Self, Error> {
-        Self::read(|| Source::open(path), bands, progress)
+    pub fn open(path: &Path, bands: usize, mut progress: impl FnMut(f64)) -> Result<Self, Error> {
+        Self::read(
+            || Source::open(path),
+            bands,
+            |seconds| {
+                progress(seconds);
+                ControlFlow::Continue(())
+            },
+        )
     }
 
-    /// As [`Self::open`], of a recording that `open` opens from its start, twice.
+    /// As [`Self::open`], of a recording that `open` opens from its start, twice; `progress` may end it.
     pub fn read(
         open: impl Fn() -> Result<Source, Error>,
         bands: usize,
-        mut progress: impl FnMut(f64),
+        mut progress: impl FnMut(f64) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
         let mut source = open()?;
         let (mut mel, mut samples, mut frames) = (Mel::new(bands), Vec::new(), Vec::new());
@@ -86,7 +94,10 @@ impl Features {
                 mel.finish(&mut frames);
             }
             peak = frames.drain(..).fold(peak, f32::max);
-            progress(mel.samples() as f64 / SAMPLE_RATE as f64);
+            let seconds = mel.samples() as f64 / SAMPLE_RATE as f64;
+            if progress(seconds).is_break() {
+                return Err(Error { name: source.name().into(), fault: Fault::Ended { seconds } });
+            }
         }
         Ok(Self {
             total: mel.samples(),

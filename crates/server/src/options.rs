@@ -30,6 +30,10 @@ pub struct Options {
 pub struct RequestLimits {
     /// Bytes of a body.
     pub body: usize,
+    /// Bytes of a body with a recording.
+    pub upload: usize,
+    /// Seconds of a recording.
+    pub recording: f64,
     /// Messages of a conversation.
     pub messages: usize,
     /// Tokens of an answer.
@@ -56,6 +60,8 @@ impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             body: 64 << 20,
+            upload: 256 << 20,
+            recording: 8.0 * 3600.0,
             messages: 10_000,
             tokens: 1 << 20,
             choices: 16,

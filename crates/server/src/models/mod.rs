@@ -9,7 +9,7 @@ mod reader;
 pub use catalog::{Catalog, Entry, Source};
 pub use generator::Generator;
 #[cfg(feature = "audio")]
-pub use hearer::Hearer;
+pub use hearer::{Heard, Hearer, Recording, end as heard_to_the_end};
 pub use reader::{Item, Reader};
 
 use crate::Options;
@@ -107,7 +107,7 @@ impl Models {
     #[cfg(feature = "audio")]
     pub async fn hearer(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Hearer>, Problem> {
         let entry = self.catalog.find(name, &[Purpose::Transcribe])?;
-        self.get(entry, Role::Transcribe, |entry, file, options, _| Hearer::load(&entry.name, file, options)).await
+        self.get(entry, Role::Transcribe, |_, file, options, _| Hearer::load(file, options)).await
     }
 
     /// What is loaded now.

@@ -1,5 +1,7 @@
 //! OpenAI's API.
 
+#[cfg(feature = "audio")]
+mod audio;
 mod chat;
 mod completions;
 mod embeddings;
@@ -17,7 +19,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<App>> {
-    Router::new()
+    let routes = Router::new();
+    #[cfg(feature = "audio")]
+    let routes = routes
+        .route("/v1/audio/transcriptions", post(audio::transcriptions))
+        .route("/v1/audio/translations", post(audio::translations));
+    routes
         .route("/v1/chat/completions", post(chat::create))
         .route("/v1/completions", post(completions::create))
         .route("/v1/embeddings", post(embeddings::create))
