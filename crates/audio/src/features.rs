@@ -5,7 +5,7 @@
 
 use crate::mel::{SILENCE, normalize};
 use crate::{Error, FRAME_RATE, Fault, HOP, Mel, SAMPLE_RATE, Source};
-use std::ops::ControlFlow;
+use akunu_limits::Limits;
 use std::path::Path;
 
 /// Frames as they come, log10, not normalized: a queue that forgets what it gave away.
@@ -65,22 +65,20 @@ pub struct Features {
 
 impl Features {
     /// Reads a recording through once, and stands at its start. `progress` is called with the seconds read so far.
-    pub fn open(path: &Path, bands: usize, mut progress: impl FnMut(f64)) -> Result<Self, Error> {
-        Self::read(
-            || Source::open(path),
-            bands,
-            |seconds| {
-                progress(seconds);
-                ControlFlow::Continue(())
-            },
-        )
+    pub fn open(path: &Path, bands: usize, progress: impl FnMut(f64)) -> Result<Self, Error> {
+        Self::open_within(path, bands, Limits::default(), progress)
     }
 
-    /// As [`Self::open`], of a recording that `open` opens from its start, twice; `progress` may end it.
+    /// As [`Self::open`], within other limits.
+    pub fn open_within(path: &Path, bands: usize, limits: Limits, progress: impl FnMut(f64)) -> Result<Self, Error> {
+        Self::read(|| Source::open_within(path, limits), bands, progress)
+    }
+
+    /// As [`Self::open`], of a recording that `open` opens from its start, twice.
     pub fn read(
         open: impl Fn() -> Result<Source, Error>,
         bands: usize,
-        mut progress: impl FnMut(f64) -> ControlFlow<()>,
+        mut progress: impl FnMut(f64),
     ) -> Result<Self, Error> {
         let mut source = open()?;
         let (mut mel, mut samples, mut frames) = (Mel::new(bands), Vec::new(), Vec::new());
@@ -94,10 +92,7 @@ impl Features {
                 mel.finish(&mut frames);
             }
             peak = frames.drain(..).fold(peak, f32::max);
-            let seconds = mel.samples() as f64 / SAMPLE_RATE as f64;
-            if progress(seconds).is_break() {
-                return Err(Error { name: source.name().into(), fault: Fault::Ended { seconds } });
-            }
+            progress(mel.samples() as f64 / SAMPLE_RATE as f64);
         }
         Ok(Self {
             total: mel.samples(),

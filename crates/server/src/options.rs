@@ -1,17 +1,15 @@
 //! How to serve: everything that flags, environment and file may set.
 
-use crate::models::Catalog;
 use akunu::{LoadOptions, SchedulerOptions};
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// How to serve.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub host: IpAddr,
     /// 0: one that is free.
     pub port: u16,
-    pub catalog: Catalog,
     pub load: LoadOptions,
     pub scheduler: SchedulerOptions,
     /// Bytes that all loaded models may have together; `None`: as many as each finds free.
@@ -32,8 +30,6 @@ pub struct RequestLimits {
     pub body: usize,
     /// Bytes of a body with a recording.
     pub upload: usize,
-    /// Seconds of a recording.
-    pub recording: f64,
     /// Messages of a conversation.
     pub messages: usize,
     /// Tokens of an answer.
@@ -42,6 +38,8 @@ pub struct RequestLimits {
     pub choices: usize,
     /// Texts to embed or rank in one request.
     pub texts: usize,
+    /// Requests a minute of one key or, where there are no keys, one address; `None`: as many as come.
+    pub rate: Option<u32>,
     /// Requests that wait and run, of one model.
     pub queue: usize,
     /// Connections.
@@ -61,11 +59,11 @@ impl Default for RequestLimits {
         Self {
             body: 64 << 20,
             upload: 256 << 20,
-            recording: 8.0 * 3600.0,
             messages: 10_000,
             tokens: 1 << 20,
             choices: 16,
             texts: 4096,
+            rate: None,
             queue: 256,
             connections: 1024,
             head: Duration::from_secs(10),
@@ -81,7 +79,6 @@ impl Default for Options {
         Self {
             host: IpAddr::from([127, 0, 0, 1]),
             port: 8080,
-            catalog: Catalog::default(),
             load: LoadOptions::default(),
             scheduler: SchedulerOptions::default(),
             memory: None,

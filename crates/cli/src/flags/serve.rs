@@ -38,6 +38,7 @@ pub fn serve() -> Command {
             [
                 path("models-dir", "Also serve the models of this folder").value_hint(ValueHint::DirPath).action(ArgAction::Append),
                 option("alias", "ALIAS=NAME", "Another name for a model; may be given again").action(ArgAction::Append),
+                path("template", "A chat template to use instead of the model's own, where there is one MODEL"),
                 option("models-memory", "BYTES", "Memory that all loaded models may have together [default: what is free]")
                     .value_parser(values::bytes),
             ],
@@ -51,6 +52,9 @@ pub fn serve() -> Command {
                 option("cache", "N", "Positions of finished texts to remember, so that what goes on from them is not read again")
                     .value_parser(value_parser!(usize))
                     .default_value("16384"),
+                option("max-gap", "MS", "While prompts are read, let no answer wait longer for its next token, where the machine can")
+                    .value_parser(value_parser!(u64))
+                    .default_value("200"),
                 option("queue", "N", "Requests of a model that may wait and run; others are told to come again")
                     .value_parser(values::count)
                     .default_value("256"),
@@ -74,6 +78,8 @@ pub fn serve() -> Command {
         .args(in_group(
             heading::LIMITS,
             [
+                option("rate", "N", "Requests a minute of one key or, without keys, one address [default: as many as come]")
+                    .value_parser(value_parser!(u32).range(1..)),
                 option("max-body", "BYTES", "The largest body of a request").value_parser(values::bytes).default_value("16M"),
                 option("max-answer", "N", "The longest answer, in tokens").value_parser(values::count).default_value("32768"),
                 option("max-connections", "N", "Connections at once").value_parser(values::count).default_value("1024"),

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Something that an answer goes on with.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +73,7 @@ pub struct Answer {
     pub prompt: usize,
     /// Whose turn it is to be asked first, so that all come forward.
     turn: usize,
+    _place: OwnedSemaphorePermit,
 }
 
 struct Stage {
@@ -91,6 +93,8 @@ impl Answer {
         if tokens.len() >= context {
             return Err(akunu::Error::ContextFull { tokens: tokens.len() + 1, context }.into());
         }
+        let places = u32::try_from(choices).ok().and_then(|n| generator.queue.clone().try_acquire_many_owned(n).ok());
+        let place = places.ok_or_else(queue_full)?;
         options.grammar = form;
         options.thinking = opened;
         let stops = options.stop.clone();
@@ -102,7 +106,7 @@ impl Answer {
             let reply = generator.service.submit(Request { tokens: tokens.clone(), options })?;
             stages.push(Stage { reply: Some(reply), ready: VecDeque::new(), called: false });
         }
-        Ok(Answer { generator, choices: stages, stops, prompt, turn: 0 })
+        Ok(Answer { generator, choices: stages, stops, prompt, turn: 0, _place: place })
     }
 
     /// The model that answers.
@@ -277,6 +281,6 @@ pub fn timings(ending: &Ending) -> Value {
 }
 
 /// Too many wait already.
-pub fn overloaded() -> Problem {
+pub fn queue_full() -> Problem {
     Problem::new(Kind::RateLimited, "too many requests wait already").code("queue_full").retry_after(1)
 }

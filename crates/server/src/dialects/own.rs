@@ -27,8 +27,15 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/apply-template", post(apply_template))
 }
 
+/// The page, built from `web/`; what it may do is in its own first lines.
 async fn page() -> Response {
-    Html("<!doctype html><title>Akunu</title><p>Akunu is here.").into_response()
+    const PAGE: &str = include_str!("../../../../web/dist/index.html");
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, Html(PAGE)).into_response()
 }
 
 async fn health() -> Json<Value> {

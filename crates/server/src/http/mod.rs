@@ -5,4 +5,6 @@ pub mod body;
 pub mod form;
 pub mod guard;
 pub mod listen;
+pub mod outer;
+pub mod rate;
 pub mod stream;

@@ -1,34 +1,40 @@
 //! A model that writes, with all that stands between messages and tokens.
 
+use super::Entry;
+use crate::Options;
 use crate::answer::Think;
 use crate::problem::Problem;
 use akunu::{ChatTemplate, Engine, LoadOptions, SchedulerOptions, Service, Tokenizer};
 use akunu_formats::ModelFile;
 use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 pub struct Generator {
     pub name: String,
     pub service: Service,
     pub context: usize,
     pub vocab: usize,
+    /// A place for every answer that waits or runs.
+    pub queue: Arc<Semaphore>,
     tokenizer: Option<Tokenizer>,
     template: Option<ChatTemplate>,
     path: String,
 }
 
 /// Room for some sequences of full length; those that run beyond it give their blocks back in turn.
-pub fn load_options(options: LoadOptions, scheduler: SchedulerOptions) -> LoadOptions {
-    LoadOptions { sequences: scheduler.sequences.min(4), extra_positions: scheduler.cache, ..options }
+pub fn load_options(options: &Options) -> LoadOptions {
+    let SchedulerOptions { sequences, cache, .. } = options.scheduler;
+    LoadOptions { sequences: sequences.min(4), extra_positions: cache, ..options.load.clone() }
 }
 
 impl Generator {
-    pub fn load(
-        name: &str,
-        file: ModelFile,
-        options: LoadOptions,
-        scheduler: SchedulerOptions,
-    ) -> Result<Self, Problem> {
-        let template = match ChatTemplate::from_model_file(&file) {
+    pub fn load(entry: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
+        let template = match &entry.template {
+            Some(source) => ChatTemplate::new_within(source, options.load.limits),
+            None => ChatTemplate::from_model_file(&file),
+        };
+        let template = match template {
             Ok(template) => Some(template),
             Err(akunu_text::Error::NoChatTemplate) => None,
             Err(error) => {
@@ -36,15 +42,16 @@ impl Generator {
                 None
             }
         };
-        let engine = Engine::from_file(file, load_options(options, scheduler))?;
+        let engine = Engine::from_file(file, load_options(options))?;
         Ok(Self {
-            name: name.to_owned(),
+            name: entry.name.clone(),
             context: engine.context(),
             vocab: engine.vocab(),
             tokenizer: engine.tokenizer().cloned(),
             template,
             path: engine.file().path().display().to_string(),
-            service: Service::start(engine, scheduler)?,
+            queue: Arc::new(Semaphore::new(options.limits.queue)),
+            service: Service::start(engine, options.scheduler)?,
         })
     }
 

@@ -8,10 +8,10 @@ use std::net::{SocketAddr, TcpStream};
 
 /// Serves until the test's process ends.
 pub fn serve(entries: Vec<Entry>, change: impl FnOnce(&mut Options)) -> SocketAddr {
-    let mut options = Options { port: 0, catalog: Catalog::new(entries), ..Options::default() };
+    let mut options = Options { port: 0, ..Options::default() };
     options.load.threads = Some(2);
     change(&mut options);
-    let server = Server::bind(options).unwrap();
+    let server = Server::bind(Catalog::new(entries), options).unwrap();
     let address = server.address().unwrap();
     std::thread::spawn(move || server.run().unwrap());
     address

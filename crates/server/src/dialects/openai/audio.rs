@@ -94,7 +94,7 @@ async fn create(State(app): State<Arc<App>>, form: Form, task: Task) -> Result<R
         words: times.contains(&Granularity::Word),
         ..TranscribeOptions::default()
     };
-    let mut heard = hearer.transcribe(file, options, app.options.limits.recording)?;
+    let mut heard = hearer.transcribe(file, options)?;
     if streams {
         // What is wrong with the recording shows before anything is said, and has a status of its own.
         let first = heard.recv().await;
