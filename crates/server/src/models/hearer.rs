@@ -48,6 +48,29 @@ impl Hearer {
 
     /// What is said in a recording, as it is understood; one request after the other. Nobody listening ends it.
     pub fn transcribe(
+        self: Arc<Self>,
+        recording: Bytes,
+        options: TranscribeOptions,
+    ) -> Result<UnboundedReceiver<Heard>, Problem> {
+        let place = self.room.clone().try_acquire_owned().map_err(|_| queue_full())?;
+        let (sender, receiver) = unbounded_channel();
+        tokio::spawn(async move {
+            let transcriber = tokio::select! {
+                transcriber = self.transcriber.clone().lock_owned() => transcriber,
+                _ = sender.closed() => return,
+            };
+            let (limits, said) = (self.limits, sender.clone());
+            let work = move || transcribe(transcriber, recording, limits, &options, &said);
+            let end = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(panic.into()));
+            let _ = sender.send(Heard::End(end));
+            // In use until here.
+            drop((self, place));
+        });
+        Ok(receiver)
+    }
+}
+
+fn transcribe(
     mut transcriber: OwnedMutexGuard<Transcriber>,
     recording: Bytes,
     limits: Limits,
