@@ -31,6 +31,11 @@ struct Chat {
     response_format: Option<ResponseFormat>,
     reasoning_effort: Option<Effort>,
     chat_template_kwargs: Option<Map<String, Value>>,
+    tools: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
+    /// The most tokens of thoughts; 0: none.
+    thinking_budget: Option<i64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -155,6 +160,14 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         };
         variables.entry("reasoning_effort").or_insert(name.into());
     }
+    match chat.thinking_budget {
+        None => {}
+        Some(0) => think = Think::Not,
+        Some(n) if n > 0 => think = Think::Upto(Some(n as usize)),
+        Some(_) => return Err(Problem::field("thinking_budget", "thinking_budget must not be negative")),
+    }
+    let list = chat.tools.unwrap_or_default();
+    let tools = super::tools(&list, chat.tool_choice.as_ref(), chat.parallel_tool_calls.unwrap_or(true))?;
     Ok(Ask {
         model: chat.model,
         prompt: Prompt::Messages { messages, variables },
@@ -162,6 +175,7 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         choices: choices(app, chat.n)?,
         form,
         think,
+        tools,
     })
 }
 
@@ -312,7 +326,7 @@ impl Writer for Chunks {
         let mut frames = Vec::new();
         if self.with_usage {
             let mut chunk = self.chunk(json!([]));
-            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, 0);
+            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, self.count.thought);
             chunk["timings"] = self.count.last.as_ref().map(answer::timings).into();
             frames.push(Frame::Data(chunk));
         }

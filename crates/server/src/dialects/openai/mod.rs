@@ -7,8 +7,10 @@ mod completions;
 mod embeddings;
 mod models;
 mod sampling;
+mod tools;
 
 pub use chat::plain as plain_message;
+pub use tools::tools;
 
 use crate::App;
 use crate::answer::{Ending, Gathered, Reason};
@@ -67,13 +69,14 @@ fn usage(prompt: usize, cached: usize, generated: usize, thought: usize) -> Valu
 }
 
 fn usage_of(gathered: &Gathered) -> Value {
-    usage(gathered.prompt, gathered.cached(), gathered.generated(), 0)
+    usage(gathered.prompt, gathered.cached(), gathered.generated(), gathered.thought())
 }
 
 /// What streams count until their end.
 #[derive(Default)]
 struct Count {
     generated: usize,
+    thought: usize,
     cached: usize,
     last: Option<Ending>,
 }
@@ -81,6 +84,7 @@ struct Count {
 impl Count {
     fn add(&mut self, ending: Ending) {
         self.generated += ending.generated;
+        self.thought += ending.thought;
         if self.last.is_none() {
             self.cached = ending.summary.cached;
         }
