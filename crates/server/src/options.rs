@@ -38,6 +38,9 @@ pub struct RequestLimits {
     pub choices: usize,
     /// Texts to embed or rank in one request.
     pub texts: usize,
+    /// Bytes of responses that later requests may go on from, and how long they are kept.
+    pub kept: usize,
+    pub kept_time: Duration,
     /// Requests a minute of one key or, where there are no keys, one address; `None`: as many as come.
     pub rate: Option<u32>,
     /// Requests that wait and run, of one model.
@@ -63,6 +66,8 @@ impl Default for RequestLimits {
             tokens: 1 << 20,
             choices: 16,
             texts: 4096,
+            kept: 256 << 20,
+            kept_time: Duration::from_secs(24 * 3600),
             rate: None,
             queue: 256,
             connections: 1024,

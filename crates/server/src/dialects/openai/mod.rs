@@ -6,10 +6,12 @@ mod chat;
 mod completions;
 mod embeddings;
 mod models;
+mod responses;
 mod sampling;
 mod tools;
 
 pub use chat::plain as plain_message;
+pub use responses::Store;
 pub use tools::tools;
 
 use crate::App;
@@ -31,6 +33,9 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/v1/completions", post(completions::create))
         .route("/v1/embeddings", post(embeddings::create))
         .route("/v1/rerank", post(embeddings::rerank))
+        .route("/v1/responses", post(responses::create))
+        .route("/v1/responses/{id}", get(responses::get).delete(responses::delete))
+        .route("/v1/responses/{id}/input_items", get(responses::input_items))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{id}", get(models::one))
 }
