@@ -8,6 +8,7 @@ pub mod compare;
 pub mod fixtures;
 pub mod golden;
 mod temp;
+pub mod tones;
 
 pub use compare::{cosine, relative_error};
 pub use golden::Golden;

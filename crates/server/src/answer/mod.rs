@@ -153,10 +153,7 @@ impl Answer {
             return Err(akunu::Error::ContextFull { tokens: tokens.len() + 1, context }.into());
         }
         let room = u32::try_from(choices).ok().and_then(|n| generator.queue.clone().try_acquire_many_owned(n).ok());
-        let Some(room) = room else {
-            let sentence = "too many requests wait already";
-            return Err(Problem::new(Kind::RateLimited, sentence).code("queue_full").retry_after(1));
-        };
+        let room = room.ok_or_else(queue_full)?;
         let prompt = tokens.len();
         let mut stages = Vec::with_capacity(choices);
         for choice in 0..choices {
@@ -361,4 +358,9 @@ pub fn timings(ending: &Ending) -> Value {
             "message": ending.left_at,
         })),
     })
+}
+
+/// Too many wait already.
+pub fn queue_full() -> Problem {
+    Problem::new(Kind::RateLimited, "too many requests wait already").code("queue_full").retry_after(1)
 }

@@ -12,7 +12,7 @@ use akunu::{Grammar, LogProbs};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -56,20 +56,39 @@ enum ResponseFormat {
     JsonSchema { json_schema: NamedSchema },
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-struct NamedSchema {
-    schema: Option<Value>,
+/// Its name and the rest are for the model's maker.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct NamedSchema {
+    pub schema: Option<Value>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Effort {
+pub enum Effort {
     None,
     Minimal,
     Low,
     Medium,
     High,
     Xhigh,
+}
+
+impl Effort {
+    /// Tells it to the chat template.
+    pub fn set(self, variables: &mut Map<String, Value>, think: &mut Think) {
+        let name = match self {
+            Effort::None => {
+                *think = Think::Not;
+                "none"
+            }
+            Effort::Minimal | Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High | Effort::Xhigh => "high",
+        };
+        variables.entry("reasoning_effort").or_insert(name.into());
+    }
 }
 
 /// Fields that change nothing in the answer: names for logs, places to keep it, prices.
@@ -141,7 +160,7 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         None | Some(ResponseFormat::Text) => None,
         Some(ResponseFormat::JsonObject { schema: None }) => Some(Grammar::Json),
         Some(ResponseFormat::JsonObject { schema: Some(schema) })
-        | Some(ResponseFormat::JsonSchema { json_schema: NamedSchema { schema: Some(schema) } }) => {
+        | Some(ResponseFormat::JsonSchema { json_schema: NamedSchema { schema: Some(schema), .. } }) => {
             Some(Grammar::JsonSchema(schema.to_string()))
         }
         Some(ResponseFormat::JsonSchema { .. }) => {
@@ -150,16 +169,7 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
     };
     let (mut variables, mut think) = (chat.chat_template_kwargs.unwrap_or_default(), Think::Usual);
     if let Some(effort) = chat.reasoning_effort {
-        let name = match effort {
-            Effort::None => {
-                think = Think::Not;
-                "none"
-            }
-            Effort::Minimal | Effort::Low => "low",
-            Effort::Medium => "medium",
-            Effort::High | Effort::Xhigh => "high",
-        };
-        variables.entry("reasoning_effort").or_insert(name.into());
+        effort.set(&mut variables, &mut think);
     }
     match chat.thinking_budget {
         None => {}
@@ -181,8 +191,13 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
 }
 
 /// A message as templates take it: parts of text in a row; what is neither is refused.
-pub fn plain(index: usize, mut message: Map<String, Value>) -> Result<Value, Problem> {
-    let at = |field: &str| format!("messages[{index}].{field}");
+pub fn plain(index: usize, message: Map<String, Value>) -> Result<Value, Problem> {
+    plain_at(&format!("messages[{index}]"), message)
+}
+
+/// The same; `place` is where the request has it.
+pub fn plain_at(place: &str, mut message: Map<String, Value>) -> Result<Value, Problem> {
+    let at = |field: &str| format!("{place}.{field}");
     let Some(role) = message.get("role").and_then(Value::as_str) else {
         return Err(Problem::field(at("role"), format!("{} is missing", at("role"))));
     };
@@ -253,7 +268,7 @@ fn choice(generator: &Generator, index: usize, choice: &Choice) -> Value {
     })
 }
 
-fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
+pub fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
     let one = |token: u32, p: f32| {
         // What has no likelihood at all has no number in JSON either.
         let p = if p.is_finite() { p } else { -9999.0 };

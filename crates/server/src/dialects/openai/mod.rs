@@ -1,13 +1,17 @@
 //! OpenAI's API.
 
+#[cfg(feature = "audio")]
+mod audio;
 mod chat;
 mod completions;
 mod embeddings;
 mod models;
+mod responses;
 mod sampling;
 mod tools;
 
 pub use chat::plain as plain_message;
+pub use responses::Store;
 pub use tools::tools;
 
 use crate::App;
@@ -26,11 +30,19 @@ pub fn routes() -> Router<Arc<App>> {
             .route(&at("/embeddings"), post(embeddings::create))
             .route(&at("/rerank"), post(embeddings::rerank))
             .route(&at("/reranking"), post(embeddings::rerank))
+            .route(&at("/responses"), post(responses::create))
+            .route(&at("/responses/{id}"), get(responses::get).delete(responses::delete))
+            .route(&at("/responses/{id}/input_items"), get(responses::input_items))
             .route(&at("/models"), get(models::list))
             .route(&at("/models/{*id}"), get(models::one))
     };
     // Many programs are given an address without `/v1`.
-    under("").merge(under("/v1")).route("/v1/completions", post(completions::create))
+    let routes = under("").merge(under("/v1")).route("/v1/completions", post(completions::create));
+    #[cfg(feature = "audio")]
+    let routes = routes
+        .route("/v1/audio/transcriptions", post(audio::transcriptions))
+        .route("/v1/audio/translations", post(audio::translations));
+    routes
 }
 
 /// `{"error": …}`.

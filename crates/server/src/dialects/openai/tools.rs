@@ -1,4 +1,4 @@
-//! Tools as OpenAI's chat API lists them.
+//! Tools as OpenAI's APIs list them: one has a tool's fields beside its type, the other one level deeper.
 
 use crate::answer::{Tools, custom_form};
 use crate::http::body::short;
@@ -12,7 +12,7 @@ pub fn tools(list: &[Value], choice: Option<&Value>, parallel: bool) -> Result<T
     for (i, tool) in list.iter().enumerate() {
         let field = format!("tools[{i}]");
         let kind = tool["type"].as_str().unwrap_or("function");
-        let of = &tool[kind];
+        let of = if tool[kind].is_object() { &tool[kind] } else { tool };
         let name = of["name"].as_str().unwrap_or_default();
         let input = match kind {
             "function" => ToolInput::Schema(match &of["parameters"] {
@@ -37,7 +37,7 @@ pub fn tools(list: &[Value], choice: Option<&Value>, parallel: bool) -> Result<T
         },
         Some(choice) => {
             let kind = choice["type"].as_str().unwrap_or("function");
-            match choice[kind]["name"].as_str() {
+            match choice[kind]["name"].as_str().or(choice["name"].as_str()) {
                 Some(name) => ToolChoice::Named(name.to_owned()),
                 None => return unknown_choice(kind),
             }
