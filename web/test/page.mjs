@@ -47,7 +47,7 @@ async function finished(page) {
 
 async function send(page, text) {
   await page.getByLabel("Message", { exact: true }).fill(text);
-  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
 }
 
 /** Sends, waits for the answer, and returns its text. */
@@ -76,8 +76,10 @@ async function slowly(page, downloadThroughput, work) {
   try {
     return await work();
   } finally {
-    await session.send("Network.emulateNetworkConditions", { ...conditions, downloadThroughput: -1 });
-    await session.detach();
+    if (!page.isClosed()) {
+      await session.send("Network.emulateNetworkConditions", { ...conditions, downloadThroughput: -1 });
+      await session.detach();
+    }
   }
 }
 
@@ -198,6 +200,24 @@ const steps = {
     assert.equal(await page.locator(".thread").innerText(), before);
   },
 
+  async "an answer that a closed page interrupts says so, and can be asked for again"(closed) {
+    const page = await slowly(closed, 3000, async () => {
+      await send(closed, "Slow: tell me a long story.");
+      await closed.waitForFunction(() => (document.querySelector("article.answer > .prose")?.textContent ?? "").length > 10);
+      await closed.waitForTimeout(1500);
+      const [address, opened] = [closed.url(), await closed.context().newPage()];
+      await closed.close();
+      await opened.goto(address);
+      return opened;
+    });
+    await last(page).getByText("Interrupted: the page was closed.").waitFor();
+    assert.ok((await proseOf(page)).length > 10);
+    await last(page).getByRole("button", { name: "Answer again" }).click();
+    await page.keyboard.press("Escape");
+    await finished(page);
+    assert.doesNotMatch(await last(page).innerText(), /Interrupted/);
+  },
+
   async "another model answers when it is chosen"(page) {
     await page.getByRole("button", { name: /^Model:/ }).click();
     const rows = page.getByRole("radio");
@@ -225,6 +245,9 @@ const steps = {
     assert.equal(body.messages[0].content, "Be brief.");
     const { model, messages, stream: _, stream_options, ...rest } = body;
     assert.deepEqual(rest, { temperature: 0.25, seed: 7, max_tokens: 64 });
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator(".settings").count(), 0);
+    await page.keyboard.press("Control+,");
     await page.getByRole("button", { name: "Reset" }).click();
     assert.equal(await page.getByLabel("Seed", { exact: true }).inputValue(), "");
   },

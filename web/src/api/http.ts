@@ -41,7 +41,7 @@ export async function request(path: string, init: RequestInit = {}): Promise<Res
       response = await fetch(path, { ...init, headers, cache: "no-store" });
     } catch (error) {
       if (init.signal?.aborted) throw error;
-      throw new ApiError(0, "The server does not answer. Is `akunu serve` running?");
+      throw new ApiError(0, "The server does not answer. Is akunu serve running?");
     }
     if (response.ok) return response;
     if (response.status !== 401) throw await failure(response);

@@ -20,7 +20,8 @@ export const spoken = new Cell("");
 
 /** Faster than this nobody reads. */
 const DRAW_MS = 40;
-const SAVE_MS = 2000;
+/** A page that is closed loses no more of an answer. */
+const SAVE_MS = 1000;
 
 function setRun(id: string, run: Run | undefined): void {
   const runs = new Map(running.value);

@@ -1,5 +1,5 @@
 // How the shown conversation asks: the system prompt, sampling, tools.
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Conversation } from "../conversation";
 import { allowed, SETTINGS, type SettingRow } from "../settings";
 import { configure } from "../state/conversations";
@@ -15,10 +15,18 @@ export function SettingsPane({ conversation }: { conversation: Conversation }) {
     else next[row.key] = value;
     configure({ settings: next });
   };
+  const pane = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    pane.current?.focus();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
   const rows = (some: SettingRow[]) =>
     some.map((row) => <Setting key={row.key} row={row} value={settings[row.key]} onChange={(value) => change(row, value)} />);
   return (
-    <aside class="settings" aria-label="Settings">
+    <aside ref={pane} class="settings" aria-label="Settings" tabIndex={-1}>
       <header>
         <h2>Settings</h2>
         <IconButton icon="close" label="Close settings" onClick={() => (settingsOpen.value = false)} />
