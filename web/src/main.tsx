@@ -1,7 +1,6 @@
 // Starts the page.
 import { render } from "preact";
-import { keyRequest } from "./api/http";
-import { modelsError, refreshModels } from "./api/models";
+import { isAway, refreshModels } from "./api/models";
 import { chooseModel, current, start } from "./state/conversations";
 import { report } from "./state/notice";
 import { applyTheme, preferences } from "./state/preferences";
@@ -19,5 +18,5 @@ void findModels();
 /** A server that was away may be back. */
 const RETRY_MS = 5000;
 setInterval(() => {
-  if (modelsError.value && !document.hidden && !keyRequest.value) void findModels();
+  if (isAway && !document.hidden) void findModels();
 }, RETRY_MS);

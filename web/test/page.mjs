@@ -236,7 +236,10 @@ const steps = {
   async "settings and the system prompt are sent, and only those that are set"(page) {
     await page.getByRole("button", { name: "Settings", exact: true }).click();
     await page.getByLabel("System prompt").fill("Be brief.");
-    await page.locator("label", { hasText: "Temperature" }).locator("+ input").fill("0.25");
+    // Key by key: what is half typed must stay.
+    await page.locator("label", { hasText: "Temperature" }).locator("+ input").pressSequentially("0.25");
+    await page.locator("summary", { hasText: "More" }).click();
+    await page.locator("label", { hasText: "Presence" }).locator("+ input").pressSequentially("-1.05");
     await page.getByLabel("Seed", { exact: true }).fill("7");
     assert.equal(await page.getByLabel("Longest answer").inputValue(), "64");
     const [body] = await Promise.all([nextBody(page), send(page, "Hello.")]);
@@ -244,7 +247,7 @@ const steps = {
     assert.equal(body.messages[0].role, "system");
     assert.equal(body.messages[0].content, "Be brief.");
     const { model, messages, stream: _, stream_options, ...rest } = body;
-    assert.deepEqual(rest, { temperature: 0.25, seed: 7, max_tokens: 64 });
+    assert.deepEqual(rest, { temperature: 0.25, presence_penalty: -1.05, seed: 7, max_tokens: 64 });
     await page.keyboard.press("Escape");
     assert.equal(await page.locator(".settings").count(), 0);
     await page.keyboard.press("Control+,");

@@ -6,9 +6,10 @@ import { useMemo } from "preact/hooks";
 import { CodeBlock } from "./code";
 import { decodeEntities } from "./entities";
 import { safeHref } from "./links";
+import { mended } from "./streaming";
 
 export function Markdown({ text, streaming }: { text: string; streaming?: boolean }) {
-  const blocks = useMemo(() => lex(text), [text]);
+  const blocks = useMemo(() => lex(streaming ? mended(text) : text), [text, streaming]);
   return (
     <div class={streaming ? "prose streaming" : "prose"}>
       {blocks ? blocks.map((token, i) => <Block key={i} token={token} />) : <p class="plain">{text}</p>}

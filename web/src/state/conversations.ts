@@ -155,6 +155,7 @@ export async function importFile(file: File): Promise<void> {
     if (here && here.updated >= conversation.updated) continue;
     const copy = here ? { ...conversation, id: newId() } : conversation;
     await database.put(copy);
+    removed.delete(copy.id);
     added += 1;
   }
   await refresh();

@@ -42,7 +42,8 @@ export function Popover({ label, class: buttonClass, button, align = "start", on
     requestAnimationFrame(() => {
       if (!pane.current?.matches(":popover-open")) return;
       place();
-      pane.current.querySelector<HTMLElement>("[aria-checked=true], button, input")?.focus();
+      const chosen = pane.current.querySelector<HTMLElement>("[aria-checked=true]");
+      (chosen ?? pane.current.querySelector<HTMLElement>("button"))?.focus();
     });
   };
   return (

@@ -74,13 +74,15 @@ interface SettingProps {
 function Setting({ row, value, onChange }: SettingProps) {
   const id = useId();
   const hint = `${id}-hint`;
-  const typed = (text: string) => {
-    const read = row.kind === "text" || row.kind === "choice" ? text : text.trim() === "" ? undefined : Number(text);
-    const accepted = allowed(row, read);
-    // What is half typed or out of range changes nothing; an empty field is the server's default.
-    if (accepted !== undefined || text === "") onChange(accepted);
+  const [text, setText] = useState("");
+  const read = (from: string) => allowed(row, row.kind === "text" || row.kind === "choice" ? from : from.trim() ? Number(from) : undefined);
+  const typed = (next: string) => {
+    setText(next);
+    // What is out of range changes nothing; an empty field is the server's default.
+    if (read(next) !== undefined || next === "") onChange(read(next));
   };
-  const common = { id, "aria-describedby": hint, value: value ?? "" };
+  // "0.50" stays as it is typed while it means the value.
+  const common = { id, "aria-describedby": hint, value: read(text) === value ? text : (value ?? "") };
   return (
     <div class={value === undefined ? "setting" : "setting set"}>
       <label for={id}>{row.label}</label>
@@ -100,7 +102,7 @@ function Setting({ row, value, onChange }: SettingProps) {
           placeholder="default"
           min={row.min}
           max={row.max}
-          step={row.kind === "slider" ? row.step : 1}
+          step={row.kind === "slider" ? "any" : 1}
           onInput={(event) => typed(event.currentTarget.value)}
         />
       )}
