@@ -119,7 +119,7 @@ const steps = {
     await finished(page);
     assert.ok(lengths.size >= 3, `the answer was seen at ${lengths.size} lengths`);
     assert.match(await last(page).locator(".stats").innerText(), /\d tokens\/s\s*·?\s*\d+ tokens/);
-    await last(page).getByRole("button", { name: "Tokens and speed" }).click();
+    await last(page).getByTitle("Tokens and speed").click();
     assert.match(await page.locator(".facts").innerText(), /Prompt\s+[\d,]+ tokens/);
     await page.keyboard.press("Escape");
   },

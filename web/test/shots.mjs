@@ -91,7 +91,7 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     await page.getByRole("radio", { checked: false }).click();
     await ask(page, "Hello, other model");
     await finished(page, 6);
-    await last(page).getByRole("button", { name: "Tokens and speed" }).click();
+    await last(page).getByTitle("Tokens and speed").click();
     await shot("d-stats");
     await page.keyboard.press("Escape");
     await page.setInputFiles("#import", { name: "x.json", mimeType: "application/json", buffer: Buffer.from(history()) });
