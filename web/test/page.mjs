@@ -293,6 +293,18 @@ const steps = {
     assert.equal((await ask(page, "Be deep.")).length, deep.length);
   },
 
+  async "an answer cannot hold up the page"(page) {
+    const blocks = ["0.", "a", "_", "1e"].flatMap((part) => ["ini", "java", "c"].map((name) => `\`\`\`${name}\n${part.repeat(15_000)}\n\`\`\``));
+    const texts = [blocks.join("\n\n"), "_*a_".repeat(10_000), "x_y_".repeat(10_000), "1. ".repeat(10_000), "[".repeat(30_000), `\`\`\`js\n${"\n".repeat(50_000)}\n\`\`\``];
+    for (const [i, content] of texts.entries()) {
+      await answerNext(page, written({ content }));
+      const began = Date.now();
+      await ask(page, "Be slow.");
+      const took = Date.now() - began;
+      assert.ok(took < 20_000, `text ${i} took ${took} ms`);
+    }
+  },
+
   async "the policy forbids what the page never does"(page) {
     const held = await page.evaluate(async () => {
       const blocked = [];
