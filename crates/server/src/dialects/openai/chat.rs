@@ -29,6 +29,10 @@ struct Chat {
     logprobs: Option<bool>,
     top_logprobs: Option<usize>,
     response_format: Option<ResponseFormat>,
+    /// A grammar in GBNF, as llama.cpp's server takes it.
+    grammar: Option<String>,
+    /// A schema, as llama.cpp's server takes it.
+    json_schema: Option<Value>,
     reasoning_effort: Option<Effort>,
     chat_template_kwargs: Option<Map<String, Value>>,
     tools: Option<Vec<Value>>,
@@ -100,6 +104,8 @@ const HARMLESS: &[&str] = &[
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "cache_prompt",
+    "id_slot",
     "verbosity",
 ];
 
@@ -157,7 +163,10 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         (true, _) => return Err(Problem::field("top_logprobs", "top_logprobs must be between 0 and 20")),
     };
     let form = match chat.response_format {
-        None | Some(ResponseFormat::Text) => None,
+        None | Some(ResponseFormat::Text) => match (chat.grammar, chat.json_schema) {
+            (Some(text), _) => Some(Grammar::Gbnf(text)),
+            (None, schema) => schema.map(|schema| Grammar::JsonSchema(schema.to_string())),
+        },
         Some(ResponseFormat::JsonObject { schema: None }) => Some(Grammar::Json),
         Some(ResponseFormat::JsonObject { schema: Some(schema) })
         | Some(ResponseFormat::JsonSchema { json_schema: NamedSchema { schema: Some(schema), .. } }) => {

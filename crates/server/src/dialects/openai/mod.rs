@@ -7,7 +7,7 @@ mod completions;
 mod embeddings;
 mod models;
 mod responses;
-mod sampling;
+pub mod sampling;
 mod tools;
 
 pub use chat::plain as plain_message;
@@ -103,7 +103,7 @@ impl Count {
 }
 
 /// What answers are made by.
-const FINGERPRINT: &str = concat!("b-akunu-", env!("CARGO_PKG_VERSION"));
+pub const FINGERPRINT: &str = concat!("b-akunu-", env!("CARGO_PKG_VERSION"));
 
 /// A new identifier.
 fn id(prefix: &str) -> String {
