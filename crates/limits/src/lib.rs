@@ -52,7 +52,7 @@ limits! {
     /// Tensors of a model
     tensors = 1 << 17;
     /// Tokens of a vocabulary
-    tokens = 1 << 24;
+    tokens = 1 << 22;
     /// Bytes of all tokens that are looked for in a text before it is split, such as special ones
     added_token_bytes = 4 << 20;
     /// Steps of a tokenizer for each byte of a text
