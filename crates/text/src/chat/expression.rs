@@ -1,13 +1,13 @@
 //! Template expressions rewritten so that every operation that makes or looks at texts and lists pays for it.
 //!
 //! The operands of `+` pass a filter that counts them, those of `~` one that also writes them as Python does; `*` becomes a
-//! filter that counts before it repeats; so do slices, and other subscripts that are no constants. What is compared, searched, looped over or used
-//! as a key passes a filter that pays for looking at it, unless the other side is a short literal. The filters give back what
-//! they got, so the value of an expression stays what it was, with one difference that is wanted: what is added to a text
-//! marked `|safe` is escaped, as Python's markup strings do.
+//! filter that counts before it repeats, and slices and subscripts that are no constants become filters too. What is compared,
+//! searched, looped over or used as a key passes a filter that pays for looking at it, unless the other side is a short literal.
+//! The filters give back what they got, so the value of an expression stays what it was, with one difference that is wanted:
+//! what is added to a text marked `|safe` is escaped, as Python's markup strings do.
 
 use super::budget::{COUNT, CYCLE, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, TEXT, WALK};
-use super::scan::{KEYWORDS, SHORT, assigned, is_word, literals_follow, next, string_end, word_end};
+use super::scan::{KEYWORDS, SHORT, assigned, is_near, is_word, literals_follow, next, string_end, word_end};
 use super::slice::SLICE;
 
 /// What an open bracket is.
@@ -156,15 +156,6 @@ fn enclose(filter: &str, at: usize, out: &mut String) {
     out.insert(at + stars, '(');
     out.push(')');
     pipe(filter, out);
-}
-
-/// Whether a key is a literal text, or the number of one of the first items: they cost no more than a step.
-fn is_near(key: &str) -> bool {
-    let key = key.trim().as_bytes();
-    match key.first() {
-        Some(quote @ (b'\'' | b'"')) => key.len() <= SHORT && string_end(key, 0, *quote) == Some(key.len()),
-        _ => key.len() <= 2 && key.iter().all(u8::is_ascii_digit),
-    }
 }
 
 /// Appends the rewritten `body` to `out`.
@@ -463,10 +454,8 @@ mod tests {
             ("s[1:]", "(s|__slice(1,none))"),
             ("f(s)[:][0]", "(f(s)|__slice(none,none))[0]"),
             ("a.b[1 : ][::c - 1].d", "((a.b|__slice(1 , none))|__slice(none,none,c - 1)).d"),
-            (
-                "loop.cycle(a + 1, 'b') ~ loop . cycle ()",
-                "(loop|__cycle(a |__count + 1|__count , 'b')) |__text ~ (loop |__cycle())|__text ",
-            ),
+            ("loop.cycle(a + b)", "(loop|__cycle(a |__count + b|__count ))"),
+            ("loop . cycle () ~ c", "(loop |__cycle()) |__text ~ c|__text "),
             ("[1, a][b]", "(([1, a]|__keep )|__item(b))"),
             ("a['b'][0][c - 1].d[-1]", "((a['b'][0]|__item(c - 1)).d|__item(-1))"),
             ("f(a, *b, **c) * 2", "f(a, *(b)|__count , **(c)|__count ) |__repeat( 2)"),
@@ -479,10 +468,8 @@ mod tests {
             ("x is eq [b]", "x is eq [b]"),
             ("a == 'b' and 1 != c and -a < b", "a == 'b' and 1 != c and (-a )|__read < b"),
             ("a == b or c + 'd' >= e", "a |__read == b or (c |__count + 'd' |__count )|__read >= e"),
-            (
-                "'a' in b and c not in d + e",
-                "'a' in( b )|__search and c |__read not in( d |__count + e|__count )|__search ",
-            ),
+            ("'a' in b and c in d", "'a' in( b )|__search and c |__read in( d)|__search "),
+            ("c not in d + e", "c |__read not in( d |__count + e|__count )|__search "),
             ("a in ['b', \"c\"] or d in ('e')", "a |__read in ['b', \"c\"] or d |__read in ('e')"),
             ("for a in b if c in d", "for a in( b )|__walk if c |__read in( d)|__search "),
             ("for a, b in c.items() recursive", "for a, b in( c.items() )|__walk recursive"),
