@@ -1,8 +1,8 @@
 //! Thoughts end when their budget is used up, whatever else goes on.
 
 use akunu::{
-    Engine, Event, GenerateOptions, Grammar, LoadOptions, Request, SamplingOptions, Scheduler, SchedulerOptions, Service,
-    Speculation, Thinking, Thoughts,
+    Engine, Event, GenerateOptions, Grammar, LoadOptions, Request, SamplingOptions, Scheduler, SchedulerOptions,
+    Service, Speculation, Thinking, Thoughts,
 };
 
 const CLOSING: &str = " That is enough.</think>\n\n";

@@ -159,10 +159,8 @@ fn what_a_template_renders_is_read_back() {
                 json!({ "id": format!("abcdefgh{n}"), "type": "function", "function": function })
             };
             let calls: Vec<Value> = (0..count).map(call).collect();
-            let mut messages = vec![
-                question.clone(),
-                json!({ "role": "assistant", "content": null, "tool_calls": calls }),
-            ];
+            let mut messages =
+                vec![question.clone(), json!({ "role": "assistant", "content": null, "tool_calls": calls })];
             format.normalize(&mut messages);
             let all = render(messages.into(), false);
             let is_known = format.name() != "json";
@@ -180,12 +178,18 @@ fn what_a_template_renders_is_read_back() {
                 let got: Vec<(String, Value)> = read
                     .calls
                     .iter()
-                    .map(|(name, text)| (name.clone(), serde_json::from_str(text).unwrap_or_else(|_| text.clone().into())))
+                    .map(|(name, text)| {
+                        (name.clone(), serde_json::from_str(text).unwrap_or_else(|_| text.clone().into()))
+                    })
                     .collect();
                 let expected: Vec<(String, Value)> =
                     (0..count).map(|n| (tools[n].name.clone(), arguments[n].clone())).collect();
                 if got != expected {
-                    failures.push(format!("{name} ({}), pieces of {size}: {read:?}\n  of {:?}", format.name(), &all[at..]));
+                    failures.push(format!(
+                        "{name} ({}), pieces of {size}: {read:?}\n  of {:?}",
+                        format.name(),
+                        &all[at..]
+                    ));
                     break;
                 }
                 rendered = count;
@@ -226,7 +230,12 @@ fn own_templates() -> Vec<(&'static str, ChatTemplate)> {
         ("hermes", template("", &format!("<tool_call>\n{}\n</tool_call>", named("arguments")), "\n", "")),
         (
             "qwen-xml",
-            template("", &format!("<tool_call>\n<function={{{{ f.name }}}}>\n{qwen}</function>\n</tool_call>"), "\n", ""),
+            template(
+                "",
+                &format!("<tool_call>\n<function={{{{ f.name }}}}>\n{qwen}</function>\n</tool_call>"),
+                "\n",
+                "",
+            ),
         ),
         ("glm", template("", &format!("<tool_call>{{{{ f.name }}}}\n{glm}</tool_call>"), "\n", "")),
         ("mistral", template("[TOOL_CALLS][", with_id, ", ", "]")),
@@ -258,10 +267,33 @@ fn own_templates() -> Vec<(&'static str, ChatTemplate)> {
 }
 
 const SPECIAL: &[&str] = &[
-    "<eos>", "<think>", "</think>", "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>",
-    "[TOOL_CALLS]", "[ARGS]", "<|python_tag|>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>",
-    "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|constrain|>", "<|call|>", "<|return|>",
-    "<|tool_call>", "<tool_call|>", "<|\"|>",
+    "<eos>",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+    "</tool_call>",
+    "<arg_key>",
+    "</arg_key>",
+    "<arg_value>",
+    "</arg_value>",
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "<|python_tag|>",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁sep｜>",
+    "<｜tool▁call▁end｜>",
+    "<｜tool▁calls▁end｜>",
+    "<|channel|>",
+    "<|message|>",
+    "<|end|>",
+    "<|start|>",
+    "<|constrain|>",
+    "<|call|>",
+    "<|return|>",
+    "<|tool_call>",
+    "<tool_call|>",
+    "<|\"|>",
 ];
 
 /// A vocabulary of bytes, and of so many special tokens.
@@ -305,8 +337,20 @@ impl Chance {
 /// What random tokens that a grammar allows come to, if they come to an end.
 fn walk(tokenizer: &Tokenizer, grammars: &Grammars, grammar: &Grammar, chance: &mut Chance) -> Option<Vec<u32>> {
     const HINTS: &[&str] = &[
-        "\n</parameter>", "</arg_value>", "\"", "}", "]", "<tool_call>", "[TOOL_CALLS]", "<|python_tag|>", "{\"",
-        "<｜tool▁calls▁begin｜>", "<|end|>", "<|channel|>", "<|tool_call>", "<|\"|>",
+        "\n</parameter>",
+        "</arg_value>",
+        "\"",
+        "}",
+        "]",
+        "<tool_call>",
+        "[TOOL_CALLS]",
+        "<|python_tag|>",
+        "{\"",
+        "<｜tool▁calls▁begin｜>",
+        "<|end|>",
+        "<|channel|>",
+        "<|tool_call>",
+        "<|\"|>",
     ];
     let hint = |text: &&str| tokenizer.encode(text, Encode { add_special: false, parse_special: true }).unwrap();
     let hints: Vec<Vec<u32>> = HINTS.iter().map(hint).collect();
@@ -376,11 +420,12 @@ fn valid(value: &Value, schema: &Value) -> bool {
 }
 
 fn tools_to_walk() -> Vec<Tool> {
-    let schema = |properties: Value, required: Value| {
-        json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
-    };
+    let schema = |properties: Value, required: Value| json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false });
     let tool = |name: &str, schema| Tool { name: name.into(), parameters: ToolInput::Schema(schema), strict: true };
-    let place = schema(json!({ "lat": { "type": "number", "minimum": -90, "maximum": 90 }, "name": { "type": ["string", "null"], "maxLength": 5 } }), json!(["lat"]));
+    let place = schema(
+        json!({ "lat": { "type": "number", "minimum": -90, "maximum": 90 }, "name": { "type": ["string", "null"], "maxLength": 5 } }),
+        json!(["lat"]),
+    );
     vec![
         tool(
             "get",
@@ -394,7 +439,10 @@ fn tools_to_walk() -> Vec<Tool> {
                 json!(["city", "days", "unit", "note"]),
             ),
         ),
-        tool("get_places", schema(json!({ "places": { "type": "array", "items": place, "maxItems": 3 } }), json!(["places"]))),
+        tool(
+            "get_places",
+            schema(json!({ "places": { "type": "array", "items": place, "maxItems": 3 } }), json!(["places"])),
+        ),
         tool("now", json!({ "type": "object", "properties": {}, "additionalProperties": false })),
     ]
 }
@@ -466,7 +514,8 @@ fn an_answer_keeps_its_form_beside_calls() {
     let grammars = Grammars::new(&tokenizer, tokenizer.vocab_size()).unwrap();
     for (name, template) in own_templates() {
         let format = ReplyFormat::of(&template, &tokenizer);
-        for (choice, tools) in [(ToolChoice::Auto, &tools[..]), (ToolChoice::None, &tools[..]), (ToolChoice::Auto, &[])] {
+        for (choice, tools) in [(ToolChoice::Auto, &tools[..]), (ToolChoice::None, &tools[..]), (ToolChoice::Auto, &[])]
+        {
             let grammar = format.grammar(tools, &choice, true, Some(&answer)).unwrap().unwrap();
             let mut chance = Chance(3);
             let mut answers = 0;
@@ -475,9 +524,8 @@ fn an_answer_keeps_its_form_beside_calls() {
                 let known = if choice == ToolChoice::None { &[] } else { tools };
                 let read = walked(&format, &tokenizer, known, &tokens);
                 if read.calls.is_empty() {
-                    let value: Value = serde_json::from_str(&read.text).unwrap_or_else(|e| {
-                        panic!("{name}: {e}: {:?} is {read:?}", tokenizer.decode(&tokens, false))
-                    });
+                    let value: Value = serde_json::from_str(&read.text)
+                        .unwrap_or_else(|e| panic!("{name}: {e}: {:?} is {read:?}", tokenizer.decode(&tokens, false)));
                     assert!(valid(&value, &schema), "{name}: {read:?}");
                     answers += 1;
                 }
@@ -557,9 +605,16 @@ fn what_looks_like_a_call_and_is_none_is_text() {
     for (name, template) in own_templates() {
         let format = ReplyFormat::of(&template, &tokenizer);
         for reply in [
-            "<tool_call>", "<tool_call>\n{\"name\": \"nobody\", \"arguments\": {}}\n</tool_call>", "a <tool_cal", "[TOOL_CALLS] no",
-            "{\"name\": \"get_weather", "{\"name\": 3}", "<tool_call>\n<function=get_weather", "x <｜tool▁calls▁begin｜>y",
-            "<tool_call><tool_call><tool_call>", "\u{fdd0}<tool_call>\u{fdd1}",
+            "<tool_call>",
+            "<tool_call>\n{\"name\": \"nobody\", \"arguments\": {}}\n</tool_call>",
+            "a <tool_cal",
+            "[TOOL_CALLS] no",
+            "{\"name\": \"get_weather",
+            "{\"name\": 3}",
+            "<tool_call>\n<function=get_weather",
+            "x <｜tool▁calls▁begin｜>y",
+            "<tool_call><tool_call><tool_call>",
+            "\u{fdd0}<tool_call>\u{fdd1}",
         ] {
             for size in [1, 2, 1000] {
                 let read = read(&format, "", &tools, reply, size);
@@ -580,9 +635,20 @@ fn a_reader_takes_anything_in_linear_time() {
     let tokenizer = bytes_and(&SPECIAL[..1]);
     let tools = [weather()];
     let units = [
-        "<tool_call>", "<tool_call>\n", "<", "[TOOL_CALLS][", "{\"name\": \"", "<think>", "</think>", "\n", "<tool_call>get_weather\n<arg_key>",
-        "<tool_call>\n<function=get_weather>\n<parameter=city>\n", "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"",
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{", "\n</parameter", "x",
+        "<tool_call>",
+        "<tool_call>\n",
+        "<",
+        "[TOOL_CALLS][",
+        "{\"name\": \"",
+        "<think>",
+        "</think>",
+        "\n",
+        "<tool_call>get_weather\n<arg_key>",
+        "<tool_call>\n<function=get_weather>\n<parameter=city>\n",
+        "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{",
+        "\n</parameter",
+        "x",
     ];
     for (name, template) in own_templates() {
         let format = ReplyFormat::of(&template, &tokenizer);

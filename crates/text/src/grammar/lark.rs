@@ -12,7 +12,9 @@ pub fn lark_of(grammar: &Grammar, within: &Limits) -> Result<String, Error> {
     limits::check(grammar, within)?;
     Ok(match grammar {
         Grammar::Json => format!("%json {}", matching::styled(serde_json::json!({ "type": "object" }))),
-        Grammar::JsonSchema(text) => format!("%json {}", matching::styled(limits::schema(text).map_err(Error::Grammar)?)),
+        Grammar::JsonSchema(text) => {
+            format!("%json {}", matching::styled(limits::schema(text).map_err(Error::Grammar)?))
+        }
         Grammar::Regex(text) => format!("/{}/", regex_literal(text)),
         Grammar::Lark(text) => format!("%lark {{\n{text}\n}}"),
         Grammar::Gbnf(text) => format!("%lark {{\n{}\n}}", gbnf::to_lark(text).map_err(Error::Grammar)?),

@@ -3,9 +3,9 @@
 
 #[cfg(feature = "grammar")]
 mod gbnf;
+mod lark;
 #[cfg(feature = "grammar")]
 mod limits;
-mod lark;
 #[cfg_attr(not(feature = "grammar"), path = "absent.rs")]
 mod matching;
 

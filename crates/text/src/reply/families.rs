@@ -80,7 +80,13 @@ fn marked(name: &'static str, before: &str, middle: &'static str, after: &str, b
 }
 
 /// A list of objects.
-fn list(name: &'static str, open: &str, object: (&str, &'static str, &str), between: &str, close: &'static str) -> Family {
+fn list(
+    name: &'static str,
+    open: &str,
+    object: (&str, &'static str, &str),
+    between: &str,
+    close: &'static str,
+) -> Family {
     let (before, middle, after) = object;
     Family {
         next: Some(format!("{between}{before}")),
@@ -133,11 +139,7 @@ pub fn families() -> Vec<Family> {
         ),
         list("mistral", "[TOOL_CALLS][", ("{\"name\": \"", ARGUMENTS, &with_id), ", ", "]"),
         marked("mistral-args", "[TOOL_CALLS]", "[ARGS]", "", ""),
-        Family {
-            bare: true,
-            lead: "<|python_tag|>",
-            ..family("llama3", "{\"name\": \"", PARAMETERS, "}")
-        },
+        Family { bare: true, lead: "<|python_tag|>", ..family("llama3", "{\"name\": \"", PARAMETERS, "}") },
         list("nemotron", "<TOOLCALL>[", object, ", ", "]</TOOLCALL>"),
         list("apriel", "<tool_calls>[", object, ", ", "]</tool_calls>"),
         list("minimax-m1", "<tool_calls>\n", object, "\n", "\n</tool_calls>"),
@@ -187,13 +189,7 @@ pub fn families() -> Vec<Family> {
         marked("functionary", "<function=", ">", "</function>", ""),
         Family {
             text: ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
-            ..list(
-                "cohere",
-                "<|START_ACTION|>[\n    ",
-                (&cohere, PARAMETERS, "}"),
-                ",\n    ",
-                "\n]<|END_ACTION|>",
-            )
+            ..list("cohere", "<|START_ACTION|>[\n    ", (&cohere, PARAMETERS, "}"), ",\n    ", "\n]<|END_ACTION|>")
         },
     ]
 }

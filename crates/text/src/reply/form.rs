@@ -295,8 +295,7 @@ fn searched(pattern: &str) -> Option<String> {
     let parsed = regex_syntax::parse(rest).ok()?;
     // `^a|b$` is something else.
     let splits = matches!(parsed.kind(), regex_syntax::hir::HirKind::Alternation(_)) && rest.len() < pattern.len();
-    (parsed.properties().look_set().is_empty() && !splits)
-        .then(|| format!("/{start}(?:{}){end}/", regex_literal(rest)))
+    (parsed.properties().look_set().is_empty() && !splits).then(|| format!("/{start}(?:{}){end}/", regex_literal(rest)))
 }
 
 /// A text that is not as `excluded` says.

@@ -152,7 +152,8 @@ impl ReplyReader {
         while !self.held.is_empty() {
             let markers = if thought { &self.ends_thoughts } else { &self.ends_text };
             let held = self.held.chars();
-            let mut may_come = markers.iter().filter(|marker| held.clone().zip(*marker).all(|(a, b)| a == *b)).peekable();
+            let mut may_come =
+                markers.iter().filter(|marker| held.clone().zip(*marker).all(|(a, b)| a == *b)).peekable();
             if may_come.peek().is_none() {
                 let first = self.held.remove(0);
                 self.show(first, thought);
@@ -314,7 +315,9 @@ impl ReplyReader {
                 let mut more = std::mem::take(&mut self.blank);
                 more.push(c);
                 match (self.parts.last_mut(), thought) {
-                    (Some(ReplyPart::Text(text)), false) | (Some(ReplyPart::Thought(text)), true) => text.push_str(&more),
+                    (Some(ReplyPart::Text(text)), false) | (Some(ReplyPart::Thought(text)), true) => {
+                        text.push_str(&more)
+                    }
                     (_, false) => self.parts.push(ReplyPart::Text(more)),
                     (_, true) => self.parts.push(ReplyPart::Thought(more)),
                 }

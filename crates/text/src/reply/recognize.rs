@@ -23,12 +23,8 @@ pub fn format(template: &ChatTemplate, tokenizer: &Tokenizer) -> ReplyFormat {
     let shows_tools = prompt.contains(NAMES[0]);
     if harmony.iter().all(|mark| template.source().contains(mark)) {
         let (open, close) = families::ANALYSIS;
-        let tags = ThinkTags {
-            open: open.into(),
-            close: close.into(),
-            then: "<|start|>assistant".into(),
-            in_grammar: true,
-        };
+        let tags =
+            ThinkTags { open: open.into(), close: close.into(), then: "<|start|>assistant".into(), in_grammar: true };
         return ReplyFormat::new(families::harmony(), tokenizer, Some(tags), shows_tools, false);
     }
     let found = probe.family();
@@ -104,7 +100,8 @@ impl Probe<'_> {
     fn thinking(&self, prompt: &str) -> Option<ThinkTags> {
         let message = json!({ "role": "assistant", "content": CONTENT, "reasoning_content": THOUGHT });
         let rendered = self.render(vec![message], false).unwrap_or_default();
-        let shown = |tag: &str| [self.template.source(), prompt, &rendered].iter().any(|text| text.contains(tag.trim_end()));
+        let shown =
+            |tag: &str| [self.template.source(), prompt, &rendered].iter().any(|text| text.contains(tag.trim_end()));
         let is_token = |tag: &str| self.tokenizer.id_of(tag).is_some();
         let (open, close) = families::THOUGHTS
             .into_iter()

@@ -77,7 +77,10 @@ mod tests {
         for text in ["", "plain", "a \"quoted\" \\ line\nand\ttab", "é🚀\u{1}", "\u{7f}/"] {
             for json in [
                 serde_json::json!({ "input": text }).to_string(),
-                format!("{{\"input\" : \"{}\"}}", text.encode_utf16().map(|u| format!("\\u{u:04x}")).collect::<String>()),
+                format!(
+                    "{{\"input\" : \"{}\"}}",
+                    text.encode_utf16().map(|u| format!("\\u{u:04x}")).collect::<String>()
+                ),
             ] {
                 let mut unwrap = Unwrap::default();
                 let mut out = String::new();

@@ -55,7 +55,8 @@ pub fn closed(schema: &Value) -> Value {
     if !["type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"].iter().any(|key| schema.contains_key(*key)) {
         schema.insert("type".into(), "object".into());
     }
-    let open = ["additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref"];
+    let open =
+        ["additionalProperties", "patternProperties", "unevaluatedProperties", "allOf", "anyOf", "oneOf", "$ref"];
     if declares && !open.iter().any(|key| schema.contains_key(*key)) {
         schema.insert("additionalProperties".into(), false.into());
     }
