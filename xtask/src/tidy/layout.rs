@@ -9,20 +9,30 @@ use super::tree::Tree;
 /// What each crate of ours may be built from, besides itself; tests may use more.
 static MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/dtype", &[]),
-    ("crates/formats", &["akunu-dtype"]),
+    ("crates/limits", &[]),
+    ("crates/formats", &["akunu-dtype", "akunu-limits"]),
     ("crates/arch", &["akunu-dtype", "akunu-formats"]),
     ("crates/plan", &["akunu-arch", "akunu-dtype", "akunu-formats"]),
     ("crates/simd", &["akunu-dtype"]),
     ("crates/gemm", &["akunu-dtype", "akunu-simd"]),
     ("crates/cpu", &["akunu-dtype", "akunu-gemm", "akunu-plan", "akunu-simd"]),
-    ("crates/text", &["akunu-formats"]),
-    ("crates/audio", &[]),
-    ("crates/convert", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-text"]),
+    ("crates/text", &["akunu-formats", "akunu-limits"]),
+    ("crates/audio", &["akunu-limits"]),
+    ("crates/convert", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-limits", "akunu-text"]),
     ("crates/hub", &[]),
-    ("crates/testkit", &["akunu-arch", "akunu-dtype", "akunu-formats"]),
+    ("crates/testkit", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-limits"]),
     (
         "crates/engine",
-        &["akunu-arch", "akunu-audio", "akunu-cpu", "akunu-dtype", "akunu-formats", "akunu-plan", "akunu-text"],
+        &[
+            "akunu-arch",
+            "akunu-audio",
+            "akunu-cpu",
+            "akunu-dtype",
+            "akunu-formats",
+            "akunu-limits",
+            "akunu-plan",
+            "akunu-text",
+        ],
     ),
     // No backend: those are the engine's.
     (
@@ -36,9 +46,11 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
             "akunu-formats",
             "akunu-hub",
             "akunu-plan",
+            "akunu-server",
             "akunu-text",
         ],
     ),
+    ("crates/server", &["akunu", "akunu-audio", "akunu-formats", "akunu-text"]),
     ("xtask", &["akunu", "akunu-arch", "akunu-audio", "akunu-convert", "akunu-hub", "akunu-text"]),
 ];
 
@@ -82,6 +94,7 @@ static FORBID_UNSAFE: &[&str] = &[
     "crates/audio/src/lib.rs",
     "crates/convert/src/lib.rs",
     "crates/hub/src/lib.rs",
+    "crates/limits/src/lib.rs",
     "crates/plan/src/lib.rs",
     "crates/testkit/src/lib.rs",
     "crates/text/src/lib.rs",

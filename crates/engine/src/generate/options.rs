@@ -1,8 +1,8 @@
 //! What to generate, how, and what comes of it.
 
-use super::constraint::Thinking;
+use super::thoughts::{Thinking, Thoughts};
 use crate::{LogProbs, SamplingOptions, Speculation};
-use akunu_text::Grammar;
+use akunu_text::{Grammar, Matcher};
 
 /// What to generate, and how.
 ///
@@ -34,8 +34,12 @@ pub struct GenerateOptions {
     pub context_shift: Option<usize>,
     /// The form that the text must have.
     pub grammar: Option<Grammar>,
-    /// Whether the grammar lets the model think first.
+    /// The same, compiled already: then nobody waits for that.
+    pub matcher: Option<Matcher>,
+    /// Whether the model thinks first: the grammar holds from where its thoughts end.
     pub thinking: Thinking,
+    /// What stands around thoughts, and how many there may be.
+    pub thoughts: Thoughts,
     /// Draft several tokens and verify them together: the same text in fewer steps, where drafts are accepted.
     pub speculation: Speculation,
 }
@@ -116,6 +120,13 @@ impl GenerateOptions {
         self
     }
 
+    /// What stands around thoughts, and how many there may be.
+    #[must_use]
+    pub fn thoughts(mut self, thoughts: Thoughts) -> Self {
+        self.thoughts = thoughts;
+        self
+    }
+
     /// Where drafts come from.
     #[must_use]
     pub fn speculation(mut self, speculation: Speculation) -> Self {
@@ -145,8 +156,10 @@ pub struct Piece {
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The model said so, or a stop string or stop token came.
+    /// The model said so, a stop token came, or a grammar lets nothing follow.
     Stop,
+    /// This one of [`GenerateOptions::stop`] came.
+    StopString(usize),
     /// `max_tokens` are there.
     Length,
     /// The context is full.
