@@ -222,8 +222,9 @@ const steps = {
     await page.getByRole("button", { name: /^Model:/ }).click();
     const rows = page.getByRole("radio");
     await rows.first().waitFor();
-    if ((await rows.count()) < 2) return "the server has one model";
-    const other = page.getByRole("radio", { checked: false }).first();
+    const others = page.locator('[role="radio"][aria-checked="false"]:enabled');
+    if ((await others.count()) === 0) return "the server has one model";
+    const other = others.first();
     const name = await other.locator(".model-name").innerText();
     await other.click();
     const [body] = await Promise.all([nextBody(page), send(page, "Who are you?")]);
