@@ -63,11 +63,12 @@ pub enum Error {
     Grammar(String),
 }
 
-/// `text` cut to what fits in a sentence.
+/// `text` cut to what fits in a sentence, on one line.
 pub(crate) fn excerpt(text: &str) -> String {
     const MAX_CHARS: usize = 60;
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    let mut chars = text.chars();
+    let line = chars.by_ref().take(MAX_CHARS).map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = line.collect();
+    line.extend(chars.next().map(|_| '…'));
+    line
 }

@@ -1,0 +1,88 @@
+//! What strangers hand us, each as one function that takes any bytes and panics where the promise of SECURITY.md is broken.
+//!
+//! `cargo fuzz` runs a target for as long as it is let (`docs/fuzzing.md`); the test of this crate runs all of them over
+//! `corpus/`. Memory and time are bounded by whoever runs a target. A target of two inputs takes them as [`halves`].
+#![forbid(unsafe_code)]
+
+mod audio;
+mod flags;
+mod grammars;
+mod models;
+mod session;
+mod text;
+
+pub use audio::audio;
+pub use flags::flags;
+pub use grammars::{gbnf, json_schema, lark, regex};
+pub use models::{config, gguf, safetensors, whisper};
+pub use session::session;
+pub use text::{chat_template, gguf_vocabulary, tokenizer_json};
+
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// A target, which is also the name of its corpus.
+pub type Target = fn(&[u8]);
+
+/// All targets by name.
+pub const TARGETS: [(&str, Target); 14] = [
+    ("audio", audio),
+    ("chat_template", chat_template),
+    ("config", config),
+    ("flags", flags),
+    ("gbnf", gbnf),
+    ("gguf", gguf),
+    ("gguf_vocabulary", gguf_vocabulary),
+    ("json_schema", json_schema),
+    ("lark", lark),
+    ("regex", regex),
+    ("safetensors", safetensors),
+    ("session", session),
+    ("tokenizer_json", tokenizer_json),
+    ("whisper", whisper),
+];
+
+/// Between the two inputs of a target.
+pub const BETWEEN: &[u8] = b"\n====\n";
+
+/// The two inputs of a target: what comes before [`BETWEEN`] and what comes after it, if it is there.
+fn halves(bytes: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match bytes.windows(BETWEEN.len()).position(|window| window == BETWEEN) {
+        Some(at) => (&bytes[..at], Some(&bytes[at + BETWEEN.len()..])),
+        None => (bytes, None),
+    }
+}
+
+/// What a user sees of an error is one sentence.
+fn is_a_sentence(error: &dyn Display) {
+    let text = error.to_string();
+    assert!(!text.is_empty() && text.chars().count() <= 600, "{} characters: {text:.1000}", text.chars().count());
+    assert!(!text.contains(char::is_control), "control characters: {text:?}");
+}
+
+/// Runs a target, and says how long the slowest input so far took.
+pub fn timed(target: Target, bytes: &[u8]) {
+    static SLOWEST: AtomicU64 = AtomicU64::new(1000);
+    let started = Instant::now();
+    target(bytes);
+    let microseconds = started.elapsed().as_micros() as u64;
+    if SLOWEST.fetch_max(microseconds, Ordering::Relaxed) < microseconds {
+        eprintln!("slowest: {:.1} ms for {} bytes", microseconds as f64 / 1000.0, bytes.len());
+    }
+}
+
+/// The program of a target: libFuzzer's, which `cargo fuzz` builds. Without it there is only where to find it.
+#[macro_export]
+macro_rules! fuzzed {
+    ($target:ident) => {
+        #[cfg(fuzzing)]
+        libfuzzer_sys::fuzz_target!(|bytes: &[u8]| $crate::timed($crate::$target, bytes));
+
+        #[cfg(not(fuzzing))]
+        fn main() {
+            eprintln!("build it with libFuzzer: cargo fuzz run {}", stringify!($target));
+            std::process::exit(2);
+        }
+    };
+}
