@@ -65,10 +65,14 @@ pub enum Error {
 
 /// `text` cut to what fits in a sentence, on one line.
 pub(crate) fn excerpt(text: &str) -> String {
-    const MAX_CHARS: usize = 60;
+    line(text, 60)
+}
+
+/// The first `most` characters of `text`, without any that would move a terminal's cursor.
+pub(crate) fn line(text: &str, most: usize) -> String {
     let mut chars = text.chars();
-    let line = chars.by_ref().take(MAX_CHARS).map(|c| if c.is_control() { ' ' } else { c });
-    let mut line: String = line.collect();
+    let shown = chars.by_ref().take(most).map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = shown.collect();
     line.extend(chars.next().map(|_| '…'));
     line
 }

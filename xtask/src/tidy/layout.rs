@@ -39,10 +39,7 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
             "akunu-text",
         ],
     ),
-    (
-        "fuzz",
-        &["akunu", "akunu-arch", "akunu-audio", "akunu-formats", "akunu-testkit", "akunu-text"],
-    ),
+    ("fuzz", &["akunu", "akunu-arch", "akunu-audio", "akunu-formats", "akunu-testkit", "akunu-text"]),
     ("xtask", &["akunu", "akunu-arch", "akunu-audio", "akunu-convert", "akunu-hub", "akunu-text"]),
 ];
 
