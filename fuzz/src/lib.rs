@@ -14,7 +14,7 @@ mod text;
 pub use audio::audio;
 pub use flags::flags;
 pub use grammars::{gbnf, json_schema, lark, regex};
-pub use models::{config, gguf, safetensors, whisper};
+pub use models::{config, ggml, gguf, safetensors};
 pub use session::session;
 pub use text::{chat_template, gguf_vocabulary, tokenizer_json};
 
@@ -32,6 +32,7 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("config", config),
     ("flags", flags),
     ("gbnf", gbnf),
+    ("ggml", ggml),
     ("gguf", gguf),
     ("gguf_vocabulary", gguf_vocabulary),
     ("json_schema", json_schema),
@@ -40,7 +41,6 @@ pub const TARGETS: [(&str, Target); 14] = [
     ("safetensors", safetensors),
     ("session", session),
     ("tokenizer_json", tokenizer_json),
-    ("whisper", whisper),
 ];
 
 /// Between the two inputs of a target.

@@ -19,7 +19,7 @@ pub fn gguf(bytes: &[u8]) {
 }
 
 /// A Whisper file from before GGUF, with its vocabulary.
-pub fn whisper(bytes: &[u8]) {
+pub fn ggml(bytes: &[u8]) {
     let dir = TempDir::new();
     let Some(file) = open(&dir.write("m.bin", bytes)) else { return };
     understand(&file);

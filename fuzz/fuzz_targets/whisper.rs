@@ -1,4 +1,0 @@
-//! `cargo fuzz run whisper`.
-#![cfg_attr(fuzzing, no_main)]
-
-akunu_fuzz::fuzzed!(whisper);
