@@ -16,6 +16,7 @@ pub fn flags(bytes: &[u8]) {
         values::threads(text).err(),
         values::chunk(text).err(),
         values::bytes(text).err(),
+        values::limit(text).err(),
         values::streams(text).err(),
         values::not_negative(text).err(),
         values::positive(text).err(),

@@ -5,6 +5,7 @@
 
 use crate::mel::{SILENCE, normalize};
 use crate::{Error, FRAME_RATE, Fault, HOP, Mel, SAMPLE_RATE, Source};
+use akunu_limits::Limits;
 use std::path::Path;
 
 /// Frames as they come, log10, not normalized: a queue that forgets what it gave away.
@@ -64,8 +65,22 @@ pub struct Features {
 
 impl Features {
     /// Reads a recording through once, and stands at its start. `progress` is called with the seconds read so far.
-    pub fn open(path: &Path, bands: usize, mut progress: impl FnMut(f64)) -> Result<Self, Error> {
-        let mut source = Source::open(path)?;
+    pub fn open(path: &Path, bands: usize, progress: impl FnMut(f64)) -> Result<Self, Error> {
+        Self::open_within(path, bands, Limits::default(), progress)
+    }
+
+    /// As [`Self::open`], within other limits.
+    pub fn open_within(path: &Path, bands: usize, limits: Limits, progress: impl FnMut(f64)) -> Result<Self, Error> {
+        Self::read(|| Source::open_within(path, limits), bands, progress)
+    }
+
+    /// As [`Self::open`], of a recording that `open` opens from its start, twice.
+    pub fn read(
+        open: impl Fn() -> Result<Source, Error>,
+        bands: usize,
+        mut progress: impl FnMut(f64),
+    ) -> Result<Self, Error> {
+        let mut source = open()?;
         let (mut mel, mut samples, mut frames) = (Mel::new(bands), Vec::new(), Vec::new());
         let mut peak = f32::NEG_INFINITY;
         let mut more = true;
@@ -83,7 +98,7 @@ impl Features {
             total: mel.samples(),
             damaged: source.damaged(),
             cut_off: source.cut_off(),
-            source: Source::open(path)?,
+            source: open()?,
             mel: Mel::new(bands),
             samples,
             frames: Frames::default(),

@@ -90,7 +90,7 @@ impl Engine {
 
     /// Loads a GGUF file, a safetensors file, or an HF or MLX directory.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Engine, Error> {
-        Self::from_file(ModelFile::open(path)?, options)
+        Self::from_file(ModelFile::open_within(path, options.limits)?, options)
     }
 
     /// The model inside the binary.

@@ -47,6 +47,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod about;
 mod average;
 mod backend;
 mod embed;
@@ -61,9 +62,11 @@ mod serve;
 pub mod speech;
 mod step;
 
+pub use about::{About, Purpose};
 pub use akunu_arch::Pooling;
 pub use akunu_dtype::DType;
 pub use akunu_formats::ModelFile;
+pub use akunu_limits::{Limit, Limits, Over, UnknownLimit, over};
 pub use akunu_text::{ChatTemplate, Detokenizer, Encode, Grammar, Grammars, Tokenizer};
 pub use backend::{Device, DeviceError};
 pub use embed::{Embedder, Reading, Text, TooLong, normalize};
@@ -79,6 +82,7 @@ pub use kv::sequence::Sequence;
 pub use kv::session::{Session, SessionError};
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
 pub use serve::LEAST_CHUNK;
+pub use serve::latency::Latency;
 pub use serve::scheduler::{Event, Metrics, Request, RequestId, Scheduler, SchedulerOptions, Summary};
 pub use serve::service::{Reply, Service};
 pub use step::{Outputs, StepInput};

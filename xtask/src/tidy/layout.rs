@@ -36,10 +36,12 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
             "akunu-formats",
             "akunu-hub",
             "akunu-plan",
+            "akunu-server",
             "akunu-text",
         ],
     ),
     ("fuzz", &["akunu", "akunu-arch", "akunu-audio", "akunu-formats", "akunu-testkit", "akunu-text"]),
+    ("crates/server", &["akunu", "akunu-audio", "akunu-formats", "akunu-text"]),
     ("xtask", &["akunu", "akunu-arch", "akunu-audio", "akunu-convert", "akunu-hub", "akunu-text"]),
 ];
 

@@ -18,6 +18,8 @@ mod perplexity;
 mod render;
 mod rerank;
 mod run;
+#[cfg(feature = "server")]
+mod serve;
 mod streams;
 #[cfg(feature = "convert")]
 mod synth;
@@ -38,6 +40,8 @@ type Command = fn(&ArgMatches) -> Result<ExitCode>;
 const COMMANDS: &[(&str, Command)] = &[
     ("run", run::run),
     ("chat", chat::run),
+    #[cfg(feature = "server")]
+    ("serve", serve::run),
     ("embed", embed::run),
     ("rerank", rerank::run),
     ("inspect", inspect::run),
@@ -75,7 +79,7 @@ pub fn dispatch(matches: &ArgMatches) -> Result<ExitCode> {
 
 /// Commands that a binary may be built without, with the feature of each.
 const PARTS: &[(&str, &str)] =
-    &[("transcribe", "audio"), ("synth", "convert"), ("convert", "convert"), ("models", "hub")];
+    &[("serve", "server"), ("transcribe", "audio"), ("synth", "convert"), ("convert", "convert"), ("models", "hub")];
 
 #[cfg(test)]
 mod tests {

@@ -326,8 +326,8 @@ impl Decoder {
         let text = self.detokenizer.as_mut().map(|d| d.push(token)).unwrap_or_default();
         let (shown, stopped) = self.stops.push(&text);
         self.pieces.push_back(Piece { token, text: shown, logprobs });
-        if stopped {
-            self.finish = Some(Finish::Stop);
+        if let Some(which) = stopped {
+            self.finish = Some(Finish::StopString(which));
         } else if self.wanted() == 0 {
             self.finish = Some(Finish::Length);
         }
@@ -338,8 +338,8 @@ impl Decoder {
     pub fn rest(&mut self) -> String {
         let text = self.detokenizer.as_mut().map(Detokenizer::flush).unwrap_or_default();
         match self.stops.push(&text) {
-            (shown, true) => shown,
-            (shown, false) => shown + &self.stops.flush(),
+            (shown, Some(_)) => shown,
+            (shown, None) => shown + &self.stops.flush(),
         }
     }
 }

@@ -145,8 +145,10 @@ pub struct Piece {
 /// Why a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// The model said so, or a stop string or stop token came.
+    /// The model said so, a stop token came, or a grammar lets nothing follow.
     Stop,
+    /// This one of [`GenerateOptions::stop`] came.
+    StopString(usize),
     /// `max_tokens` are there.
     Length,
     /// The context is full.

@@ -3,30 +3,32 @@
 /// Holds text back while it may be the beginning of a stop string.
 #[derive(Debug, Default)]
 pub struct StopStrings {
-    stops: Vec<String>,
+    /// Each with its place among those given.
+    stops: Vec<(usize, String)>,
     held: String,
 }
 
 impl StopStrings {
     /// Empty strings stop nothing.
     pub fn new(stops: &[String]) -> Self {
-        Self { stops: stops.iter().filter(|s| !s.is_empty()).cloned().collect(), held: String::new() }
+        Self { stops: stops.iter().cloned().enumerate().filter(|s| !s.1.is_empty()).collect(), held: String::new() }
     }
 
-    /// Adds text; what can be shown, and whether a stop string came: then nothing after it will.
-    pub fn push(&mut self, text: &str) -> (String, bool) {
+    /// Adds text; what can be shown, and which stop string came, by its place among those given: then nothing after it will.
+    pub fn push(&mut self, text: &str) -> (String, Option<usize>) {
         if self.stops.is_empty() {
-            return (text.to_owned(), false);
+            return (text.to_owned(), None);
         }
         self.held.push_str(text);
-        if let Some(at) = self.stops.iter().filter_map(|stop| self.held.find(stop)).min() {
+        let found = self.stops.iter().filter_map(|(i, stop)| Some((self.held.find(stop)?, *i)));
+        if let Some((at, which)) = found.min() {
             self.held.truncate(at);
-            return (std::mem::take(&mut self.held), true);
+            return (std::mem::take(&mut self.held), Some(which));
         }
-        let kept = self.stops.iter().map(|stop| overlap(&self.held, stop)).max().unwrap_or(0);
+        let kept = self.stops.iter().map(|(_, stop)| overlap(&self.held, stop)).max().unwrap_or(0);
         let shown = self.held.len() - kept;
         let rest = self.held.split_off(shown);
-        (std::mem::replace(&mut self.held, rest), false)
+        (std::mem::replace(&mut self.held, rest), None)
     }
 
     /// What was held back and became no stop string.
@@ -47,19 +49,19 @@ fn overlap(text: &str, stop: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn run(stops: &[&str], pieces: &[&str]) -> (String, bool) {
+    fn run(stops: &[&str], pieces: &[&str]) -> (String, Option<usize>) {
         let stops: Vec<String> = stops.iter().map(|s| s.to_string()).collect();
         let mut stream = StopStrings::new(&stops);
         let mut shown = String::new();
         for piece in pieces {
             let (text, stopped) = stream.push(piece);
             shown.push_str(&text);
-            if stopped {
-                return (shown, true);
+            if stopped.is_some() {
+                return (shown, stopped);
             }
         }
         shown.push_str(&stream.flush());
-        (shown, false)
+        (shown, None)
     }
 
     #[test]
@@ -69,20 +71,20 @@ mod tests {
         for size in 1..text.len() {
             let pieces: Vec<String> = chars.chunks(size).map(|c| c.concat()).collect();
             let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
-            assert_eq!(run(&["\nUser:"], &pieces), ("one two\n".into(), true), "{size}");
-            assert_eq!(run(&["three", "two"], &pieces), ("one ".into(), true), "{size}");
-            assert_eq!(run(&["User?", "\n\n\n", ""], &pieces), (text.into(), false), "{size}");
+            assert_eq!(run(&["\nUser:"], &pieces), ("one two\n".into(), Some(0)), "{size}");
+            assert_eq!(run(&["three", "two"], &pieces), ("one ".into(), Some(1)), "{size}");
+            assert_eq!(run(&["User?", "\n\n\n", ""], &pieces), (text.into(), None), "{size}");
         }
     }
 
     #[test]
     fn what_cannot_become_a_stop_is_shown_at_once() {
         let mut stream = StopStrings::new(&["aab".to_owned(), "é!".to_owned()]);
-        assert_eq!(stream.push("xa"), ("x".into(), false));
-        assert_eq!(stream.push("a"), ("".into(), false));
-        assert_eq!(stream.push("a"), ("a".into(), false));
-        assert_eq!(stream.push("c"), ("aac".into(), false));
-        assert_eq!(stream.push("é"), ("".into(), false));
-        assert_eq!(stream.push("?"), ("é?".into(), false));
+        assert_eq!(stream.push("xa"), ("x".into(), None));
+        assert_eq!(stream.push("a"), ("".into(), None));
+        assert_eq!(stream.push("a"), ("a".into(), None));
+        assert_eq!(stream.push("c"), ("aac".into(), None));
+        assert_eq!(stream.push("é"), ("".into(), None));
+        assert_eq!(stream.push("?"), ("é?".into(), None));
     }
 }

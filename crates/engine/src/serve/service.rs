@@ -4,6 +4,7 @@ use super::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
 use crate::generate::Piece;
 use crate::{Engine, Error, SchedulerOptions};
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -202,7 +203,10 @@ fn serve(mut scheduler: Scheduler, inbox: &Receiver<Submission>, metrics: &Mutex
             }
             !abandoned
         });
-        scheduler.step(|id, event| events.push((id, event)));
+        let stepped = catch_unwind(AssertUnwindSafe(|| scheduler.step(|id, event| events.push((id, event)))));
+        if stepped.is_err() {
+            scheduler.fail_all("a fault in the engine ended it", |id, event| events.push((id, event)));
+        }
         // Before anybody can see what came of the step.
         *metrics.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.metrics();
         for (id, event) in events.drain(..) {

@@ -1,0 +1,128 @@
+//! `akunu serve`: models over HTTP.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use akunu::SchedulerOptions;
+use akunu_server::{Catalog, Entry, Options, RequestLimits, Server, Source};
+use anyhow::Result;
+use clap::ArgMatches;
+
+use crate::failure::{NextStep, failure};
+use crate::{input, loading, source, terminal};
+
+pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    let options = options(matches)?;
+    let (host, port) = (options.host, options.port);
+    let server = Server::bind(catalog(matches)?, options)
+        .or_fail(|e| format!("{host}:{port} cannot be listened on: {e}"), "choose another --port, or end who has it")?;
+    server.warm().map_err(|why| failure(why, "see `akunu inspect`"))?;
+    let address = server.address()?;
+    if matches.get_flag("print-address") {
+        let mut out = terminal::out();
+        writeln!(out, "http://{address}")?;
+        out.flush()?;
+    } else {
+        writeln!(terminal::err(), "serving on http://{address}")?;
+    }
+    server.run()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn options(matches: &ArgMatches) -> Result<Options> {
+    let count = |name| matches.get_one::<usize>(name).copied().unwrap_or_default();
+    let bytes = |name| matches.get_one::<u64>(name).copied();
+    let all = |name| matches.get_many::<String>(name).into_iter().flatten().cloned().collect::<Vec<_>>();
+    let defaults = RequestLimits::default();
+    let mut keys = all("api-key");
+    if let Some(path) = matches.get_one::<PathBuf>("api-key-file") {
+        keys.extend(
+            input::file(path, loading::limits(matches))?
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .map(str::to_owned),
+        );
+    }
+    Ok(Options {
+        host: matches.get_one::<IpAddr>("host").copied().unwrap_or(IpAddr::from([127, 0, 0, 1])),
+        port: matches.get_one("port").copied().unwrap_or_default(),
+        load: loading::load_options(matches),
+        scheduler: SchedulerOptions {
+            sequences: count("sequences"),
+            cache: count("cache"),
+            max_gap: Duration::from_millis(matches.get_one("max-gap").copied().unwrap_or_default()),
+            ..SchedulerOptions::default()
+        },
+        memory: bytes("models-memory"),
+        keys,
+        origins: all("allow-origin"),
+        hosts: all("allow-host"),
+        limits: RequestLimits {
+            body: bytes("max-body").map_or(defaults.body, |n| usize::try_from(n).unwrap_or(usize::MAX)),
+            tokens: count("max-answer"),
+            rate: matches.get_one("rate").copied(),
+            queue: count("queue"),
+            connections: count("max-connections"),
+            drain: Duration::from_secs(matches.get_one("drain").copied().unwrap_or_default()),
+            ..defaults
+        },
+    })
+}
+
+fn catalog(matches: &ArgMatches) -> Result<Catalog> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for given in matches.get_many::<OsString>("models").into_iter().flatten() {
+        entries.push(entry(given)?);
+    }
+    if let Some(path) = matches.get_one::<PathBuf>("template") {
+        let [entry] = &mut entries[..] else {
+            return Err(failure("--template is for one model", "give that MODEL"));
+        };
+        entry.template = Some(input::file(path, loading::limits(matches))?);
+    }
+    let mut catalog = Catalog::new(entries);
+    for folder in matches.get_many::<PathBuf>("models-dir").into_iter().flatten() {
+        catalog
+            .add_folder(folder)
+            .or_fail(|e| format!("{}: cannot be read: {e}", folder.display()), "give a folder of models")?;
+    }
+    if catalog.entries().is_empty() {
+        catalog.add(Entry::embedded());
+    }
+    for alias in matches.get_many::<String>("alias").into_iter().flatten() {
+        let added = alias.split_once('=').is_some_and(|(alias, name)| catalog.add_alias(alias, name));
+        if !added {
+            return Err(failure(format!("--alias {alias}: no model has that name"), "give ALIAS=NAME"));
+        }
+    }
+    Ok(catalog)
+}
+
+/// A model as it was given: `NAME=MODEL`, or a model whose file names it.
+fn entry(given: &OsString) -> Result<Entry> {
+    let named = given.to_str().and_then(|text| text.split_once('='));
+    let named = named.filter(|(name, _)| {
+        !name.is_empty() && !name.contains('/') && source::Source::find(given).ok().flatten().is_none()
+    });
+    let (name, model) = match named {
+        Some((name, model)) => (Some(name.to_owned()), OsString::from(model)),
+        None => (None, given.clone()),
+    };
+    Ok(match source::Source::named(&model)? {
+        source::Source::Embedded => {
+            let mut embedded = Entry::embedded();
+            embedded.name = name.unwrap_or(embedded.name);
+            embedded
+        }
+        source::Source::Path(path) => {
+            let short = std::path::Path::new(&model).file_name().unwrap_or(&model).to_string_lossy();
+            let short = short.trim_end_matches(".gguf").trim_end_matches(".bin").to_owned();
+            Entry::new(name.unwrap_or(short), Source::Path(path))
+        }
+    })
+}

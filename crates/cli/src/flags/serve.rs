@@ -1,0 +1,97 @@
+//! `akunu serve`.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+
+use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
+
+use super::shared::{flag, load_flags, option, path};
+use super::values;
+
+/// What the flags of serving stand under.
+mod heading {
+    pub const MODELS: &str = "Models";
+    pub const WORK: &str = "Work";
+    pub const ACCESS: &str = "Access";
+    pub const LIMITS: &str = "Limits";
+}
+
+pub fn serve() -> Command {
+    Command::new("serve")
+        .about("Serve models over HTTP, and a page to talk to them")
+        .long_about(
+            "Serve models over HTTP: the APIs of OpenAI, Anthropic and Ollama, and a page to talk to at `/`.\n\n\
+             The first model that can do what a request asks for does it where the request names none; where there is \
+             only one, it does so whatever name the request gives. Models are loaded when they are first asked for, the \
+             first at once. Ctrl-C or SIGTERM lets what runs finish; a second one does not.",
+        )
+        .arg(
+            Arg::new("models")
+                .value_name("MODEL")
+                .num_args(0..)
+                .value_parser(value_parser!(OsString))
+                .value_hint(ValueHint::AnyPath)
+                .help("Model files, model directories or short names; NAME=MODEL gives it a name of its own"),
+        )
+        .args(in_group(
+            heading::MODELS,
+            [
+                path("models-dir", "Also serve the models of this folder").value_hint(ValueHint::DirPath).action(ArgAction::Append),
+                option("alias", "ALIAS=NAME", "Another name for a model; may be given again").action(ArgAction::Append),
+                path("template", "A chat template to use instead of the model's own, where there is one MODEL"),
+                option("models-memory", "BYTES", "Memory that all loaded models may have together [default: what is free]")
+                    .value_parser(values::bytes),
+            ],
+        ))
+        .args(in_group(
+            heading::WORK,
+            [
+                option("sequences", "N", "Requests that a model computes at once; others wait")
+                    .value_parser(values::streams)
+                    .default_value("16"),
+                option("cache", "N", "Positions of finished texts to remember, so that what goes on from them is not read again")
+                    .value_parser(value_parser!(usize))
+                    .default_value("16384"),
+                option("max-gap", "MS", "While prompts are read, let no answer wait longer for its next token, where the machine can")
+                    .value_parser(value_parser!(u64))
+                    .default_value("200"),
+                option("queue", "N", "Requests of a model that may wait and run; others are told to come again")
+                    .value_parser(values::count)
+                    .default_value("256"),
+            ],
+        ))
+        .args(in_group(
+            heading::ACCESS,
+            [
+                option("host", "ADDRESS", "The address to listen on").value_parser(value_parser!(IpAddr)).default_value("127.0.0.1"),
+                option("port", "N", "The port to listen on; 0 takes one that is free")
+                    .value_parser(value_parser!(u16))
+                    .default_value("8080"),
+                option("api-key", "KEY", "Answer only who sends this key; may be given again")
+                    .action(ArgAction::Append),
+                path("api-key-file", "A file of keys, one a line"),
+                option("allow-origin", "ORIGIN", "Let pages of this origin ask; `*`: all").action(ArgAction::Append),
+                option("allow-host", "NAME", "A name that this server is reached by, besides addresses and localhost; `*`: any")
+                    .action(ArgAction::Append),
+            ],
+        ))
+        .args(in_group(
+            heading::LIMITS,
+            [
+                option("rate", "N", "Requests a minute of one key or, without keys, one address [default: as many as come]")
+                    .value_parser(value_parser!(u32).range(1..)),
+                option("max-body", "BYTES", "The largest body of a request").value_parser(values::bytes).default_value("16M"),
+                option("max-answer", "N", "The longest answer, in tokens").value_parser(values::count).default_value("32768"),
+                option("max-connections", "N", "Connections at once").value_parser(values::count).default_value("1024"),
+                option("drain", "SECONDS", "How long what runs may take when the server is asked to end")
+                    .value_parser(value_parser!(u64))
+                    .default_value("30"),
+            ],
+        ))
+        .arg(flag("print-address", "Print only the address on standard output, for scripts"))
+        .args(load_flags())
+}
+
+fn in_group<const N: usize>(heading: &'static str, args: [Arg; N]) -> [Arg; N] {
+    args.map(|arg| arg.help_heading(heading))
+}

@@ -1,0 +1,326 @@
+//! `/v1/chat/completions`.
+
+use super::sampling::{Sampling, choices, max_tokens};
+use super::{Count, error, finish_reason, id, usage, usage_of};
+use crate::App;
+use crate::answer::{self, Answer, Ask, Choice, Part, Prompt, Think, Writer};
+use crate::http::body::Fields;
+use crate::http::stream::{Frame, Framing};
+use crate::models::{Generator, InUse};
+use crate::problem::Problem;
+use akunu::{Grammar, LogProbs};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// The fields besides those of sampling.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Chat {
+    model: Option<String>,
+    messages: Vec<Map<String, Value>>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    n: Option<i64>,
+    max_tokens: Option<i64>,
+    max_completion_tokens: Option<i64>,
+    logprobs: Option<bool>,
+    top_logprobs: Option<usize>,
+    response_format: Option<ResponseFormat>,
+    reasoning_effort: Option<Effort>,
+    chat_template_kwargs: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+    #[serde(default)]
+    #[allow(dead_code)]
+    include_obfuscation: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ResponseFormat {
+    Text,
+    JsonObject { schema: Option<Value> },
+    JsonSchema { json_schema: NamedSchema },
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct NamedSchema {
+    schema: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    Xhigh,
+}
+
+/// Fields that change nothing in the answer: names for logs, places to keep it, prices.
+const HARMLESS: &[&str] = &[
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "verbosity",
+];
+
+pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {
+    let chat: Chat = fields.take()?;
+    let sampling: Sampling = fields.take()?;
+    fields.ignore(HARMLESS);
+    fields.end()?;
+    let streams = chat.stream.unwrap_or(false);
+    let with_usage = chat.stream_options.as_ref().is_some_and(|o| o.include_usage);
+    let ask = ask(&app, chat, sampling)?;
+    let answer = Answer::start(&app, ask).await?;
+    let head = Head { id: id("chatcmpl-"), created: crate::now(), model: answer.model().to_owned() };
+    if streams {
+        let generator = answer.generator().clone();
+        let writer = Chunks { head, generator, with_usage, count: Count::default(), pending: Vec::new() };
+        return Ok(answer::send(Framing::Events, answer, writer));
+    }
+    let generator = answer.generator().clone();
+    let gathered = answer.gather().await?;
+    let choices: Vec<Value> = gathered.choices.iter().enumerate().map(|(i, c)| choice(&generator, i, c)).collect();
+    let timings = gathered.choices.first().and_then(|c| c.ending.as_ref()).map(answer::timings);
+    Ok(axum::Json(json!({
+        "id": head.id,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "choices": choices,
+        "usage": usage_of(&gathered),
+        "timings": timings,
+    }))
+    .into_response())
+}
+
+fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
+    if chat.messages.is_empty() {
+        return Err(Problem::field("messages", "messages must have at least one message"));
+    }
+    let most = app.options.limits.messages;
+    if chat.messages.len() > most {
+        return Err(Problem::field("messages", format!("messages must have at most {most} messages")));
+    }
+    let messages =
+        chat.messages.into_iter().enumerate().map(|(i, message)| plain(i, message)).collect::<Result<_, _>>()?;
+    let (field, tokens) = match chat.max_completion_tokens {
+        Some(n) => ("max_completion_tokens", Some(n)),
+        None => ("max_tokens", chat.max_tokens),
+    };
+    let mut options = sampling.options()?.max_tokens(max_tokens(app, field, tokens)?);
+    options.logprobs = match (chat.logprobs.unwrap_or(false), chat.top_logprobs) {
+        (true, top) if top.unwrap_or(0) <= 20 => Some(top.unwrap_or(0)),
+        (false, None | Some(0)) => None,
+        (false, Some(_)) => return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true")),
+        (true, _) => return Err(Problem::field("top_logprobs", "top_logprobs must be between 0 and 20")),
+    };
+    let form = match chat.response_format {
+        None | Some(ResponseFormat::Text) => None,
+        Some(ResponseFormat::JsonObject { schema: None }) => Some(Grammar::Json),
+        Some(ResponseFormat::JsonObject { schema: Some(schema) })
+        | Some(ResponseFormat::JsonSchema { json_schema: NamedSchema { schema: Some(schema) } }) => {
+            Some(Grammar::JsonSchema(schema.to_string()))
+        }
+        Some(ResponseFormat::JsonSchema { .. }) => {
+            return Err(Problem::field("response_format.json_schema.schema", "the schema is missing"));
+        }
+    };
+    let (mut variables, mut think) = (chat.chat_template_kwargs.unwrap_or_default(), Think::Usual);
+    if let Some(effort) = chat.reasoning_effort {
+        let name = match effort {
+            Effort::None => {
+                think = Think::Not;
+                "none"
+            }
+            Effort::Minimal | Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High | Effort::Xhigh => "high",
+        };
+        variables.entry("reasoning_effort").or_insert(name.into());
+    }
+    Ok(Ask {
+        model: chat.model,
+        prompt: Prompt::Messages { messages, variables },
+        options,
+        choices: choices(app, chat.n)?,
+        form,
+        think,
+    })
+}
+
+/// A message as templates take it: parts of text in a row; what is neither is refused.
+pub fn plain(index: usize, mut message: Map<String, Value>) -> Result<Value, Problem> {
+    let at = |field: &str| format!("messages[{index}].{field}");
+    let Some(role) = message.get("role").and_then(Value::as_str) else {
+        return Err(Problem::field(at("role"), format!("{} is missing", at("role"))));
+    };
+    // A newer name of the same.
+    if role == "developer" {
+        message.insert("role".into(), "system".into());
+    }
+    let calls = message.contains_key("tool_calls");
+    match message.get_mut("content") {
+        Some(Value::Array(parts)) => {
+            let mut text = String::new();
+            for (i, part) in parts.iter().enumerate() {
+                let kind = part["type"].as_str().unwrap_or("text");
+                match (kind, part["text"].as_str()) {
+                    ("text" | "input_text" | "output_text", Some(part)) => text += part,
+                    ("refusal", _) => text += part["refusal"].as_str().unwrap_or_default(),
+                    _ => {
+                        let field = at(&format!("content[{i}]"));
+                        let kind = crate::http::body::short(kind);
+                        return Err(Problem::field(
+                            &field,
+                            format!("{field}: the model does not take parts of type {kind:?}"),
+                        ));
+                    }
+                }
+            }
+            message.insert("content".into(), text.into());
+        }
+        Some(Value::String(_) | Value::Null) => {}
+        None if calls => {}
+        None => return Err(Problem::field(at("content"), format!("{} is missing", at("content")))),
+        Some(_) => {
+            return Err(Problem::field(at("content"), format!("{} must be a text or a list of parts", at("content"))));
+        }
+    }
+    Ok(Value::Object(message))
+}
+
+struct Head {
+    id: String,
+    created: u64,
+    model: String,
+}
+
+fn choice(generator: &Generator, index: usize, choice: &Choice) -> Value {
+    let mut message = json!({ "role": "assistant", "content": choice.text, "refusal": null });
+    if !choice.thought.is_empty() {
+        message["reasoning_content"] = choice.thought.as_str().into();
+    }
+    if !choice.calls.is_empty() {
+        if choice.text.is_empty() {
+            message["content"] = Value::Null;
+        }
+        let calls = choice.calls.iter().map(|call| {
+            let function = json!({ "name": call.name, "arguments": call.arguments });
+            json!({ "id": id("call_"), "type": "function", "function": function })
+        });
+        message["tool_calls"] = calls.collect();
+    }
+    let logprobs = (!choice.tokens.is_empty()).then(|| {
+        json!({ "content": choice.tokens.iter().map(|(id, l)| logprob(generator, *id, l)).collect::<Vec<_>>(), "refusal": null })
+    });
+    json!({
+        "index": index,
+        "message": message,
+        "logprobs": logprobs,
+        "finish_reason": choice.ending.as_ref().map(|e| finish_reason(&e.reason)),
+    })
+}
+
+fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
+    let one = |token: u32, p: f32| {
+        // What has no likelihood at all has no number in JSON either.
+        let p = if p.is_finite() { p } else { -9999.0 };
+        json!({ "token": generator.token_text(token), "logprob": p, "bytes": generator.token_bytes(token) })
+    };
+    let mut value = one(token, of.chosen);
+    value["top_logprobs"] = of.top.iter().map(|(token, p)| one(*token, *p)).collect();
+    value
+}
+
+/// The answer as chunks.
+struct Chunks {
+    head: Head,
+    generator: InUse<Generator>,
+    with_usage: bool,
+    count: Count,
+    /// Log-probabilities of tokens, by choice, until text comes to send them with.
+    pending: Vec<(usize, Value)>,
+}
+
+impl Chunks {
+    fn chunk(&self, choices: Value) -> Value {
+        json!({
+            "id": self.head.id,
+            "object": "chat.completion.chunk",
+            "created": self.head.created,
+            "model": self.head.model,
+            "choices": choices,
+        })
+    }
+
+    fn delta(&mut self, choice: usize, delta: Value, finish: Option<&str>) -> Vec<Frame> {
+        let mine: Vec<Value> = self.pending.extract_if(.., |(c, _)| *c == choice).map(|(_, value)| value).collect();
+        let logprobs = (!mine.is_empty()).then(|| json!({ "content": mine, "refusal": null }));
+        let choice = json!({ "index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": finish });
+        vec![Frame::Data(self.chunk(json!([choice])))]
+    }
+}
+
+impl Writer for Chunks {
+    fn begin(&mut self, choices: usize) -> Vec<Frame> {
+        (0..choices).flat_map(|i| self.delta(i, json!({ "role": "assistant", "content": "" }), None)).collect()
+    }
+
+    fn part(&mut self, choice: usize, part: Part) -> Vec<Frame> {
+        match part {
+            Part::Text(text) => self.delta(choice, json!({ "content": text }), None),
+            Part::Thought(text) => self.delta(choice, json!({ "reasoning_content": text }), None),
+            Part::Call { index, name } => {
+                let function = json!({ "name": name, "arguments": "" });
+                let call = json!({ "index": index, "id": id("call_"), "type": "function", "function": function });
+                self.delta(choice, json!({ "tool_calls": [call] }), None)
+            }
+            Part::Arguments { index, text } => {
+                let call = json!({ "index": index, "function": { "arguments": text } });
+                self.delta(choice, json!({ "tool_calls": [call] }), None)
+            }
+            Part::Token { id, logprobs } => {
+                self.pending.push((choice, logprob(&self.generator, id, &logprobs)));
+                Vec::new()
+            }
+            Part::End(ending) => {
+                let frames = self.delta(choice, json!({}), Some(finish_reason(&ending.reason)));
+                self.count.add(ending);
+                frames
+            }
+        }
+    }
+
+    fn end(&mut self, prompt: usize) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        if self.with_usage {
+            let mut chunk = self.chunk(json!([]));
+            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, 0);
+            chunk["timings"] = self.count.last.as_ref().map(answer::timings).into();
+            frames.push(Frame::Data(chunk));
+        }
+        frames.push(Frame::Text("[DONE]"));
+        frames
+    }
+
+    fn fault(&mut self, problem: &Problem) -> Vec<Frame> {
+        vec![Frame::Data(error(problem))]
+    }
+}

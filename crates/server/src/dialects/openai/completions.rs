@@ -1,0 +1,236 @@
+//! `/v1/completions`.
+
+use super::sampling::{Sampling, choices, max_tokens};
+use super::{Count, error, finish_reason, id, usage, usage_of};
+use crate::App;
+use crate::answer::{self, Answer, Ask, Part, Prompt, Think, Writer};
+use crate::http::body::Fields;
+use crate::http::stream::{Frame, Framing};
+use crate::models::{Generator, InUse};
+use crate::problem::Problem;
+use akunu::{Grammar, LogProbs};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Completion {
+    model: Option<String>,
+    prompt: CompletionPrompt,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    n: Option<i64>,
+    max_tokens: Option<i64>,
+    logprobs: Option<usize>,
+    echo: Option<bool>,
+    /// A grammar in GBNF, as llama.cpp's server takes it.
+    grammar: Option<String>,
+    /// A schema, as llama.cpp's server takes it.
+    json_schema: Option<Value>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum CompletionPrompt {
+    Text(String),
+    Tokens(Vec<u32>),
+    Texts(Vec<String>),
+    ManyTokens(Vec<Vec<u32>>),
+}
+
+const HARMLESS: &[&str] = &["user", "metadata", "cache_prompt"];
+/// What OpenAI's API says where nobody says.
+const USUAL_TOKENS: i64 = 16;
+
+pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {
+    let completion: Completion = fields.take()?;
+    let sampling: Sampling = fields.take()?;
+    fields.ignore(HARMLESS);
+    // Not there, and only its usual value means what is there.
+    for (name, usual) in [("best_of", json!(1)), ("suffix", json!(""))] {
+        if fields.field::<Value>(name)?.is_some_and(|value| value != usual) {
+            return Err(Problem::field(name, format!("{name} is not supported")));
+        }
+    }
+    fields.end()?;
+    let prompts = match completion.prompt {
+        CompletionPrompt::Text(text) => vec![Prompt::Text(text)],
+        CompletionPrompt::Texts(texts) => texts.into_iter().map(Prompt::Text).collect(),
+        CompletionPrompt::Tokens(tokens) => vec![Prompt::Tokens(tokens)],
+        CompletionPrompt::ManyTokens(many) => many.into_iter().map(Prompt::Tokens).collect(),
+    };
+    let streams = completion.stream.unwrap_or(false);
+    let most = app.options.limits.choices;
+    if prompts.is_empty() || prompts.len() > most || streams && prompts.len() > 1 {
+        let sentence = match streams {
+            true => "prompt: one at a time where the answer is streamed".to_owned(),
+            false => format!("prompt: between 1 and {most} at a time"),
+        };
+        return Err(Problem::field("prompt", sentence));
+    }
+    if completion.logprobs.is_some_and(|n| n > 20) {
+        return Err(Problem::field("logprobs", "logprobs must be between 0 and 20"));
+    }
+    let mut options = sampling.options()?;
+    options.max_tokens = max_tokens(&app, "max_tokens", completion.max_tokens.or(Some(USUAL_TOKENS)))?;
+    options.logprobs = completion.logprobs;
+    let form = match (completion.grammar, completion.json_schema) {
+        (Some(text), _) => Some(Grammar::Gbnf(text)),
+        (None, Some(schema)) => Some(Grammar::JsonSchema(schema.to_string())),
+        (None, None) => None,
+    };
+    let echo = completion.echo.unwrap_or(false);
+    let choices = choices(&app, completion.n)?;
+    let mut answers = Vec::with_capacity(prompts.len());
+    for prompt in prompts {
+        let echoed = match &prompt {
+            Prompt::Text(text) if echo => text.clone(),
+            _ if echo => return Err(Problem::field("echo", "echo needs a prompt of text")),
+            _ => String::new(),
+        };
+        let ask = Ask {
+            model: completion.model.clone(),
+            prompt,
+            options: options.clone(),
+            choices,
+            form: form.clone(),
+            think: Think::Usual,
+        };
+        answers.push((echoed, Answer::start(&app, ask).await?));
+    }
+    let model = answers.first().map_or_else(String::new, |(_, answer)| answer.model().to_owned());
+    let head = Head { id: id("cmpl-"), created: crate::now(), model };
+    if streams && let Some((echoed, answer)) = answers.pop() {
+        let with_usage = completion.stream_options.is_some_and(|o| o.include_usage);
+        let generator = answer.generator().clone();
+        let chunks = Chunks { head, generator, with_usage, count: Count::default(), pending: Vec::new(), echoed };
+        return Ok(answer::send(Framing::Events, answer, chunks));
+    }
+    let (mut written, mut prompt, mut cached, mut generated) = (Vec::new(), 0, 0, 0);
+    let mut timings = None;
+    for (echoed, answer) in answers {
+        let generator = answer.generator().clone();
+        let gathered = answer.gather().await?;
+        for choice in &gathered.choices {
+            let logprobs = (!choice.tokens.is_empty()).then(|| logprobs(&generator, &choice.tokens, echoed.len()));
+            let reason = choice.ending.as_ref().map(|e| finish_reason(&e.reason));
+            timings = timings.or(choice.ending.as_ref().map(answer::timings));
+            let text = format!("{echoed}{}", choice.text);
+            let index = written.len();
+            written.push(json!({ "index": index, "text": text, "logprobs": logprobs, "finish_reason": reason }));
+        }
+        let of = usage_of(&gathered);
+        let add = |name: &str| of[name].as_u64().unwrap_or(0) as usize;
+        prompt += add("prompt_tokens");
+        generated += add("completion_tokens");
+        cached += gathered.cached();
+    }
+    let mut body = head.body(written.into());
+    body["usage"] = usage(prompt, cached, generated, 0);
+    body["timings"] = timings.into();
+    Ok(axum::Json(body).into_response())
+}
+
+struct Head {
+    id: String,
+    created: u64,
+    model: String,
+}
+
+impl Head {
+    fn body(&self, choices: Value) -> Value {
+        json!({
+            "id": self.id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.model,
+            "choices": choices,
+        })
+    }
+}
+
+/// In the form of this older API: lists side by side.
+fn logprobs(generator: &Generator, tokens: &[(u32, LogProbs)], mut offset: usize) -> Value {
+    let finite = |p: f32| if p.is_finite() { p } else { -9999.0 };
+    let (mut texts, mut chosen, mut top, mut offsets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (token, of) in tokens {
+        let text = generator.token_text(*token);
+        offsets.push(offset);
+        offset += text.len();
+        texts.push(text);
+        chosen.push(finite(of.chosen));
+        let likeliest = of.top.iter().map(|(token, p)| (generator.token_text(*token), finite(*p).into()));
+        top.push(Value::Object(likeliest.collect()));
+    }
+    json!({ "tokens": texts, "token_logprobs": chosen, "top_logprobs": top, "text_offset": offsets })
+}
+
+struct Chunks {
+    head: Head,
+    generator: InUse<Generator>,
+    with_usage: bool,
+    count: Count,
+    pending: Vec<(usize, (u32, LogProbs))>,
+    echoed: String,
+}
+
+impl Chunks {
+    fn chunk(&mut self, choice: usize, text: &str, finish: Option<&str>) -> Vec<Frame> {
+        let mine: Vec<_> = self.pending.extract_if(.., |(c, _)| *c == choice).map(|(_, token)| token).collect();
+        let logprobs = (!mine.is_empty()).then(|| logprobs(&self.generator, &mine, 0));
+        let choice = json!({ "index": choice, "text": text, "logprobs": logprobs, "finish_reason": finish });
+        vec![Frame::Data(self.head.body(json!([choice])))]
+    }
+}
+
+impl Writer for Chunks {
+    fn begin(&mut self, choices: usize) -> Vec<Frame> {
+        let echoed = std::mem::take(&mut self.echoed);
+        match echoed.is_empty() {
+            true => Vec::new(),
+            false => (0..choices).flat_map(|i| self.chunk(i, &echoed, None)).collect(),
+        }
+    }
+
+    fn part(&mut self, choice: usize, part: Part) -> Vec<Frame> {
+        match part {
+            Part::Text(text) | Part::Thought(text) => self.chunk(choice, &text, None),
+            Part::Token { id, logprobs } => {
+                self.pending.push((choice, (id, logprobs)));
+                Vec::new()
+            }
+            Part::End(ending) => {
+                let frames = self.chunk(choice, "", Some(finish_reason(&ending.reason)));
+                self.count.add(ending);
+                frames
+            }
+            Part::Call { .. } | Part::Arguments { .. } => Vec::new(),
+        }
+    }
+
+    fn end(&mut self, prompt: usize) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        if self.with_usage {
+            let mut chunk = self.head.body(json!([]));
+            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, 0);
+            chunk["timings"] = self.count.last.as_ref().map(answer::timings).into();
+            frames.push(Frame::Data(chunk));
+        }
+        frames.push(Frame::Text("[DONE]"));
+        frames
+    }
+
+    fn fault(&mut self, problem: &Problem) -> Vec<Frame> {
+        vec![Frame::Data(error(problem))]
+    }
+}

@@ -1,0 +1,52 @@
+//! `/v1/models`.
+
+use crate::App;
+use crate::models::Entry;
+use crate::problem::{Kind, Problem};
+use axum::Json;
+use axum::extract::{Path, State};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    let of = app.clone();
+    let models: Vec<Value> = tokio::task::spawn_blocking(move || {
+        of.models.catalog.entries().iter().enumerate().map(|(i, entry)| model(&of, i, entry)).collect()
+    })
+    .await?;
+    Ok(Json(json!({ "object": "list", "data": models })))
+}
+
+pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
+    let found = app.models.catalog.called(&name);
+    let Some(at) = found else {
+        let sentence = format!("there is no model {:?}", crate::http::body::short(&name));
+        return Err(Problem::new(Kind::NotFound, sentence).code("model_not_found"));
+    };
+    tokio::task::spawn_blocking(move || Json(model(&app, at, app.models.catalog.entry(at))))
+        .await
+        .map_err(Problem::from)
+}
+
+fn model(app: &App, at: usize, entry: &Entry) -> Value {
+    let loaded = app.models.loaded().into_iter().any(|l| l.entry == at);
+    let mut value = json!({ "id": entry.name, "object": "model", "created": app.started, "owned_by": "akunu" });
+    value["akunu"] = match entry.about() {
+        Ok(about) => json!({
+            "loaded": loaded,
+            "kind": match about.purpose {
+                akunu::Purpose::Generate => "chat",
+                akunu::Purpose::Embed => "embedding",
+                akunu::Purpose::Rank => "rerank",
+                akunu::Purpose::Transcribe => "speech",
+            },
+            "architecture": about.architecture,
+            "parameters": about.parameters,
+            "bytes": about.bytes,
+            "context": about.context,
+            "aliases": entry.aliases,
+        }),
+        Err(problem) => json!({ "loaded": false, "error": problem.message }),
+    };
+    value
+}

@@ -1,0 +1,127 @@
+//! What is ours and llama.cpp's: tokens, templates, health, metrics, the page.
+
+use crate::App;
+use crate::answer::Think;
+use crate::http::body::Fields;
+use crate::problem::{Kind, Problem};
+use akunu_text::Encode;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(page))
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/tokenize", post(tokenize))
+        .route("/detokenize", post(detokenize))
+        .route("/apply-template", post(apply_template))
+}
+
+/// The page, built from `web/`; what it may do is in its own first lines.
+async fn page() -> Response {
+    const PAGE: &str = include_str!("../../../../web/dist/index.html");
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, Html(PAGE)).into_response()
+}
+
+async fn health() -> Json<Value> {
+    Json(json!({ "status": "ok" }))
+}
+
+/// Whether requests should be sent here.
+async fn ready(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+    match app.ending.load(Ordering::Relaxed) {
+        false => Ok(Json(json!({ "status": "ready" }))),
+        true => Err(Problem::new(Kind::Overloaded, "the server is about to end").code("ending")),
+    }
+}
+
+async fn metrics(State(app): State<Arc<App>>) -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, crate::metrics::text(&app)).into_response()
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Tokenize {
+    model: Option<String>,
+    content: String,
+    add_special: Option<bool>,
+    parse_special: Option<bool>,
+    with_pieces: Option<bool>,
+}
+
+async fn tokenize(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Json<Value>, Problem> {
+    let request: Tokenize = fields.take()?;
+    fields.end()?;
+    let generator = app.models.generator(request.model.as_deref()).await?;
+    tokio::task::spawn_blocking(move || {
+        let how = Encode {
+            add_special: request.add_special.unwrap_or(false),
+            parse_special: request.parse_special.unwrap_or(true),
+        };
+        let tokens = generator.tokenizer()?.encode(&request.content, how)?;
+        if !request.with_pieces.unwrap_or(false) {
+            return Ok(Json(json!({ "tokens": tokens })));
+        }
+        let pieces = tokens.iter().map(|&id| {
+            let bytes = generator.token_bytes(id);
+            let piece = match str::from_utf8(bytes) {
+                Ok(text) => json!(text),
+                Err(_) => json!(bytes),
+            };
+            json!({ "id": id, "piece": piece })
+        });
+        Ok(Json(json!({ "tokens": pieces.collect::<Vec<_>>() })))
+    })
+    .await?
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Detokenize {
+    model: Option<String>,
+    tokens: Vec<u32>,
+}
+
+async fn detokenize(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Json<Value>, Problem> {
+    let request: Detokenize = fields.take()?;
+    fields.end()?;
+    let generator = app.models.generator(request.model.as_deref()).await?;
+    Ok(Json(json!({ "content": generator.tokenizer()?.decode(&request.tokens, false) })))
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+struct ApplyTemplate {
+    model: Option<String>,
+    messages: Vec<Map<String, Value>>,
+    tools: Option<Value>,
+    add_generation_prompt: Option<bool>,
+    chat_template_kwargs: Option<Map<String, Value>>,
+}
+
+async fn apply_template(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Json<Value>, Problem> {
+    let request: ApplyTemplate = fields.take()?;
+    fields.end()?;
+    let generator = app.models.generator(request.model.as_deref()).await?;
+    let plain = |(i, message)| super::openai::plain_message(i, message);
+    let messages = request.messages.into_iter().enumerate().map(plain).collect::<Result<Vec<_>, _>>()?;
+    let mut variables = request.chat_template_kwargs.unwrap_or_default();
+    variables.insert("add_generation_prompt".into(), request.add_generation_prompt.unwrap_or(true).into());
+    request.tools.map(|tools| variables.insert("tools".into(), tools));
+    let render = move || generator.render(messages, variables, Think::Usual);
+    let prompt = tokio::task::spawn_blocking(render).await??;
+    Ok(Json(json!({ "prompt": prompt })))
+}

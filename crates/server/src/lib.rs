@@ -1,0 +1,129 @@
+//! The APIs that people's tools already speak, over HTTP: one scheduler for each model, one internal form of a request, one
+//! folder for each dialect.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod dialects;
+mod http;
+mod metrics;
+mod models;
+mod options;
+mod problem;
+
+pub use models::{Catalog, Entry, Source};
+pub use options::{Options, RequestLimits};
+
+use axum::Router;
+use http::guard::{Keys, guard};
+use http::rate::Rates;
+use models::Models;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// What all requests share.
+pub struct App {
+    options: Arc<Options>,
+    models: Arc<Models>,
+    keys: Keys,
+    rates: Rates,
+    /// The second it began.
+    started: u64,
+    /// It has been asked to end.
+    ending: AtomicBool,
+}
+
+/// A server that listens, and does not answer yet.
+pub struct Server {
+    runtime: Runtime,
+    listener: TcpListener,
+    app: Arc<App>,
+}
+
+impl Server {
+    /// Takes the port.
+    pub fn bind(catalog: Catalog, options: Options) -> io::Result<Server> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(64)
+            .thread_name("akunu-http")
+            .enable_all()
+            .build()?;
+        let listener = runtime.block_on(TcpListener::bind((options.host, options.port)))?;
+        let options = Arc::new(options);
+        let models = Arc::new(Models::new(catalog.within(options.load.limits), options.clone()));
+        let app = App {
+            models,
+            keys: Keys::new(&options.keys),
+            rates: Rates::new(options.limits.rate),
+            started: now(),
+            ending: AtomicBool::new(false),
+            options,
+        };
+        Ok(Server { runtime, listener, app: Arc::new(app) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Loads the first model, so that the first request need not wait.
+    pub fn warm(&self) -> Result<(), String> {
+        let models = &self.app.models;
+        match self.runtime.block_on(models.generator(None)) {
+            Err(problem) if problem.kind != problem::Kind::NotFound => Err(problem.message),
+            _ => Ok(()),
+        }
+    }
+
+    /// Answers until SIGTERM or Ctrl-C, then until what runs is finished.
+    pub fn run(self) -> io::Result<()> {
+        let Server { runtime, listener, app } = self;
+        let router = router(app.clone());
+        let (end, ending) = watch::channel(false);
+        let served = runtime.block_on(async {
+            let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+            let drained = app.clone();
+            tokio::spawn(async move {
+                tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+                drained.ending.store(true, Ordering::Relaxed);
+                let _ = end.send(true);
+                // Asked twice, it does not wait.
+                tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
+                std::process::exit(130);
+            });
+            http::listen::serve(listener, router, app.options.limits, ending).await
+        });
+        runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+        served
+    }
+}
+
+fn router(app: Arc<App>) -> Router {
+    dialects::routes()
+        .fallback(dialects::missing)
+        .method_not_allowed_fallback(dialects::wrong_method)
+        .layer(axum::middleware::from_fn_with_state(app.clone(), guard))
+        .layer(axum::middleware::from_fn(http::outer::outer))
+        .layer(axum::middleware::from_fn(dialects::in_its_words))
+        .with_state(app)
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
+}
+
+/// The keys of a fresh hasher are the standard library's source of chance.
+fn random() -> u64 {
+    RandomState::new().hash_one(0u8)
+}

@@ -1,0 +1,209 @@
+//! The models that are served: found by name, loaded when first asked for, and let go when others need their memory.
+
+mod catalog;
+mod generator;
+#[cfg(feature = "audio")]
+mod hearer;
+mod reader;
+
+pub use catalog::{Catalog, Entry, Source};
+pub use generator::Generator;
+#[cfg(feature = "audio")]
+pub use hearer::Hearer;
+pub use reader::{Item, Reader};
+
+use crate::Options;
+use crate::problem::{Kind, Problem};
+use akunu::{Engine, LoadOptions, Purpose, Reading};
+use akunu_formats::ModelFile;
+use std::any::Any;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A loaded model that somebody uses: it stays while this is there.
+pub type InUse<T> = Arc<T>;
+
+/// What a model is loaded for: one file may be loaded for several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Generate,
+    Embed,
+    Rank,
+    #[cfg(feature = "audio")]
+    Transcribe,
+}
+
+struct Resident {
+    entry: usize,
+    role: Role,
+    bytes: u64,
+    used: Instant,
+    what: Arc<dyn Any + Send + Sync>,
+}
+
+/// A model that is loaded, for lists.
+pub struct Loaded {
+    pub entry: usize,
+    pub purpose: &'static str,
+    pub bytes: u64,
+    pub busy: bool,
+    /// Seconds since it was last asked for.
+    pub idle: u64,
+    pub generator: Option<InUse<Generator>>,
+}
+
+pub struct Models {
+    pub catalog: Catalog,
+    options: Arc<Options>,
+    resident: Mutex<Vec<Resident>>,
+    /// Held while one is loaded.
+    loading: tokio::sync::Mutex<()>,
+}
+
+impl Models {
+    pub fn new(catalog: Catalog, options: Arc<Options>) -> Self {
+        Self { catalog, options, resident: Mutex::default(), loading: tokio::sync::Mutex::default() }
+    }
+
+    /// The model that writes.
+    pub async fn generator(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Generator>, Problem> {
+        let entry = self.catalog.find(name, &[Purpose::Generate])?;
+        self.get(entry, Role::Generate, Generator::load).await
+    }
+
+    /// The model that makes vectors.
+    pub async fn embedder(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Reader>, Problem> {
+        let entry = self.catalog.find(name, &[Purpose::Embed, Purpose::Generate])?;
+        self.get(entry, Role::Embed, |entry, file, options| {
+            Reader::load(entry, file, options, Reading::Embedding(None))
+        })
+        .await
+    }
+
+    /// The model that scores pairs of texts.
+    pub async fn ranker(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Reader>, Problem> {
+        let entry = self.catalog.find(name, &[Purpose::Rank])?;
+        self.get(entry, Role::Rank, |entry, file, options| Reader::load(entry, file, options, Reading::Scores)).await
+    }
+
+    /// The model that writes down speech.
+    #[cfg(feature = "audio")]
+    pub async fn hearer(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Hearer>, Problem> {
+        let entry = self.catalog.find(name, &[Purpose::Transcribe])?;
+        self.get(entry, Role::Transcribe, Hearer::load).await
+    }
+
+    /// What is loaded now.
+    pub fn loaded(&self) -> Vec<Loaded> {
+        self.lock()
+            .iter()
+            .map(|r| Loaded {
+                entry: r.entry,
+                purpose: match r.role {
+                    Role::Generate => "generate",
+                    Role::Embed => "embed",
+                    Role::Rank => "rank",
+                    #[cfg(feature = "audio")]
+                    Role::Transcribe => "transcribe",
+                },
+                bytes: r.bytes,
+                busy: Arc::strong_count(&r.what) > 1,
+                idle: r.used.elapsed().as_secs(),
+                generator: r.what.clone().downcast().ok(),
+            })
+            .collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Resident>> {
+        self.resident.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn here<T: Any + Send + Sync>(&self, entry: usize, role: Role) -> Option<InUse<T>> {
+        let mut resident = self.lock();
+        let found = resident.iter_mut().find(|r| r.entry == entry && r.role == role)?;
+        found.used = Instant::now();
+        found.what.clone().downcast().ok()
+    }
+
+    async fn get<T: Any + Send + Sync>(
+        self: &Arc<Self>,
+        entry: usize,
+        role: Role,
+        load: fn(&Entry, ModelFile, &Options) -> Result<T, Problem>,
+    ) -> Result<InUse<T>, Problem> {
+        if let Some(here) = self.here(entry, role) {
+            return Ok(here);
+        }
+        let _one_at_a_time = self.loading.lock().await;
+        if let Some(here) = self.here(entry, role) {
+            return Ok(here);
+        }
+        let models = self.clone();
+        let needed = tokio::task::spawn_blocking(move || models.needs(entry, role)).await??;
+        self.make_room(needed).await?;
+        let models = self.clone();
+        let began = Instant::now();
+        let what = tokio::task::spawn_blocking(move || {
+            let entry = models.catalog.entry(entry);
+            load(entry, entry.open()?, &models.options).map(Arc::new)
+        })
+        .await??;
+        let name = &self.catalog.entry(entry).name;
+        tracing::info!(model = name, role = ?role, bytes = needed, seconds = began.elapsed().as_secs_f64(), "loaded");
+        self.lock().push(Resident { entry, role, bytes: needed, used: Instant::now(), what: what.clone() });
+        Ok(what)
+    }
+
+    /// The bytes that a model will need.
+    fn needs(&self, entry: usize, role: Role) -> Result<u64, Problem> {
+        let file = self.catalog.entry(entry).open()?;
+        let weights: u64 = file.tensors().iter().map(|t| (t.data.len + t.scales.len + t.biases.len) as u64).sum();
+        Ok(match role {
+            Role::Generate => {
+                let options = generator::load_options(&self.options);
+                let (footprint, _) = Engine::footprint(&file, &options)?;
+                footprint.needs(footprint_context(&file, &options)?).total()
+            }
+            _ => weights + (64 << 20),
+        })
+    }
+
+    /// Lets idle models go until there is room, and waits for those that are not idle.
+    async fn make_room(&self, needed: u64) -> Result<(), Problem> {
+        let Some(memory) = self.options.memory else { return Ok(()) };
+        if needed > memory {
+            let sentence = format!("the model needs {needed} bytes, and all models together may have {memory}");
+            return Err(Problem::new(Kind::Overloaded, sentence));
+        }
+        let until = Instant::now() + self.options.limits.patience;
+        loop {
+            let gone = {
+                let mut resident = self.lock();
+                if resident.iter().map(|r| r.bytes).sum::<u64>() + needed <= memory {
+                    return Ok(());
+                }
+                let idle = resident.iter().enumerate().filter(|(_, r)| Arc::strong_count(&r.what) == 1);
+                let oldest = idle.min_by_key(|(_, r)| r.used).map(|(at, _)| at);
+                oldest.map(|at| resident.swap_remove(at))
+            };
+            match gone {
+                Some(gone) => {
+                    tracing::info!(model = self.catalog.entry(gone.entry).name, "let go");
+                    // Its threads end first.
+                    tokio::task::spawn_blocking(move || drop(gone)).await?;
+                }
+                None if Instant::now() >= until => {
+                    let sentence = "all models that are loaded are in use, and there is no room for another";
+                    return Err(Problem::new(Kind::Overloaded, sentence).retry_after(5));
+                }
+                None => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+}
+
+/// The context that an engine will have.
+fn footprint_context(file: &ModelFile, options: &LoadOptions) -> Result<usize, Problem> {
+    let own = akunu::About::read(file)?.context;
+    Ok(options.context.unwrap_or(own.min(akunu::DEFAULT_CONTEXT)))
+}
