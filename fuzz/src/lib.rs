@@ -1,7 +1,8 @@
 //! What strangers hand us, each as one function that takes any bytes and panics where the promise of SECURITY.md is broken.
 //!
 //! `cargo fuzz` runs a target for as long as it is let (`docs/fuzzing.md`); the test of this crate runs all of them over
-//! `corpus/`. Memory and time are bounded by whoever runs a target. A target of two inputs takes them as [`halves`].
+//! `corpus/`. Memory and time are bounded by whoever runs a target. A target of two inputs takes them with [`BETWEEN`] between
+//! them.
 #![forbid(unsafe_code)]
 
 mod audio;
