@@ -84,7 +84,7 @@ pub fn generate_options(matches: &ArgMatches) -> Result<GenerateOptions> {
         },
         context_shift: matches.get_flag("context-shift").then_some(0),
         grammar: grammar(matches)?,
-        thinking: Thinking::Not,
+        ..GenerateOptions::default()
     })
 }
 

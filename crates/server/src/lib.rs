@@ -35,6 +35,7 @@ pub struct App {
     models: Arc<Models>,
     keys: Keys,
     rates: Rates,
+    responses: dialects::openai::Store,
     /// The second it began.
     started: u64,
     /// It has been asked to end.
@@ -64,6 +65,7 @@ impl Server {
             models,
             keys: Keys::new(&options.keys),
             rates: Rates::new(options.limits.rate),
+            responses: dialects::openai::Store::default(),
             started: now(),
             ending: AtomicBool::new(false),
             options,

@@ -40,7 +40,7 @@ pub enum Error {
     UnknownPreTokenizer(String),
     #[error("not supported in a tokenizer pattern: {what} (in {pattern:?})")]
     UnsupportedPattern { what: String, pattern: String },
-    #[error("the tokenizer's rules make more work of {what} than {over} allows: it is damaged, or meant to do harm")]
+    #[error("the tokenizer's rules make too much work of {what}, over {over}: it is damaged, or meant to do harm")]
     TooMuchWork {
         what: &'static str,
         #[source]

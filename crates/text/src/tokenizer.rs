@@ -138,6 +138,25 @@ impl Tokenizer {
         Detokenizer::new(self.inner.clone(), false)
     }
 
+    /// `text` cut at the tokens that are found before anything else happens to it: each part, and its id where it is such a
+    /// token.
+    pub(crate) fn cut_at_added(&self, text: &str, mut each: impl FnMut(&str, Option<u32>)) {
+        // Never `Err`: what it calls has no budget.
+        let _ = self.inner.added.split(text, true, |fragment| match fragment {
+            Fragment::Token(id) => {
+                each(self.token_text(id).unwrap_or_default(), Some(id));
+                Ok(())
+            }
+            Fragment::Text(text) => self.inner.added_normalized.split(text, true, |fragment| {
+                match fragment {
+                    Fragment::Token(id) => each(self.token_text(id).unwrap_or_default(), Some(id)),
+                    Fragment::Text(text) => each(text, None),
+                }
+                Ok(())
+            }),
+        });
+    }
+
     /// The limits within which it was read and encodes.
     pub fn limits(&self) -> Limits {
         self.inner.limits
@@ -268,7 +287,7 @@ impl Inner {
             Model::Bpe(model) => model.encode(&self.vocab, word, symbols, out),
             Model::Spm(model) => model.encode(&self.vocab, word, symbols, out),
             Model::WordPiece(model) => model.encode(&self.vocab, word, budget, out)?,
-            Model::Unigram(model) => model.encode(word, budget, out)?,
+            Model::Unigram(model) => model.encode(&self.vocab, word, budget, out)?,
         }
         Ok(())
     }

@@ -58,8 +58,8 @@ impl Vocab {
         if count == 0 {
             return Err(Error::EmptyVocabulary);
         }
-        // Ids have 32 bits.
-        if count as u64 > limits.tokens.min(u32::MAX.into()) {
+        // Ids have 32 bits, of which tries use two for more.
+        if count as u64 > limits.tokens.min(1 << 30) {
             return Err(Error::TooManyTokens { count, over: over!(limits, tokens) });
         }
         let mut vocab = Vocab {

@@ -13,9 +13,15 @@ use anyhow::Result;
 use clap::ArgMatches;
 
 use crate::failure::{NextStep, failure};
-use crate::{input, loading, source, terminal};
+use crate::{input, loading, settings, source, terminal};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    if matches.get_flag(settings::PRINT) {
+        let tree = crate::flags::tree();
+        let command = tree.find_subcommand("serve").map(|serve| settings::print(serve, matches));
+        write!(terminal::out(), "{}", command.unwrap_or_default())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
     let server = Server::bind(catalog(matches)?, options)
@@ -62,6 +68,7 @@ fn options(matches: &ArgMatches) -> Result<Options> {
         keys,
         origins: all("allow-origin"),
         hosts: all("allow-host"),
+        dropped_lines: all("drop-system-line"),
         limits: RequestLimits {
             body: bytes("max-body").map_or(defaults.body, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             tokens: count("max-answer"),

@@ -107,7 +107,7 @@ async fn detokenize(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 struct ApplyTemplate {
     model: Option<String>,
     messages: Vec<Map<String, Value>>,
-    tools: Option<Value>,
+    tools: Option<Vec<Value>>,
     add_generation_prompt: Option<bool>,
     chat_template_kwargs: Option<Map<String, Value>>,
 }
@@ -120,8 +120,8 @@ async fn apply_template(State(app): State<Arc<App>>, mut fields: Fields) -> Resu
     let messages = request.messages.into_iter().enumerate().map(plain).collect::<Result<Vec<_>, _>>()?;
     let mut variables = request.chat_template_kwargs.unwrap_or_default();
     variables.insert("add_generation_prompt".into(), request.add_generation_prompt.unwrap_or(true).into());
-    request.tools.map(|tools| variables.insert("tools".into(), tools));
-    let render = move || generator.render(messages, variables, Think::Usual);
+    let tools = super::openai::tools(request.tools.as_deref().unwrap_or_default(), None, true)?;
+    let render = move || generator.prompt(messages, variables, Think::Usual, &tools);
     let prompt = tokio::task::spawn_blocking(render).await??;
     Ok(Json(json!({ "prompt": prompt })))
 }

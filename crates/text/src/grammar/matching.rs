@@ -8,6 +8,7 @@ use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
 use llguidance::{Matcher as Inner, ParserFactory};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Tokens longer than this are never part of a constrained text: the trie's nodes count their depth in 10 bits.
@@ -137,11 +138,16 @@ const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,16}";
 /// Where a schema says how it is to be written.
 const STYLE: &str = "x-guidance";
 
-fn json(mut schema: serde_json::Value) -> TopLevelGrammar {
+fn json(schema: serde_json::Value) -> TopLevelGrammar {
+    TopLevelGrammar::from_json_schema(styled(schema))
+}
+
+/// A schema that says how it is to be written.
+pub fn styled(mut schema: serde_json::Value) -> serde_json::Value {
     if let Some(object) = schema.as_object_mut().filter(|o| !o.contains_key(STYLE)) {
         object.insert(STYLE.to_owned(), serde_json::json!({ "whitespace_pattern": WHITE_SPACE }));
     }
-    TopLevelGrammar::from_json_schema(schema)
+    schema
 }
 
 /// What the library says where a grammar is over a limit of ours.
@@ -186,11 +192,18 @@ fn sentence(text: &str) -> String {
 /// Characters of an error that are shown.
 const LONGEST_SENTENCE: usize = 300;
 
-/// A text on its way through a grammar.
+/// A text on its way through a grammar. A copy goes its own way from there, and knows what the other has computed.
+#[derive(Clone)]
 pub struct Matcher {
     inner: Inner,
     mask: Option<SimpleVob>,
     limits: Limits,
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Matcher").finish_non_exhaustive()
+    }
 }
 
 impl Matcher {

@@ -125,7 +125,7 @@ fn vocab(file: &TokenizerFile<'_>, decoder: &Decoder, limits: &Limits) -> Result
     if highest >= 2 * count as u64 + (1 << 16) {
         return Err(malformed(format!("it has {count} tokens but an id {highest}")));
     }
-    if highest >= limits.tokens.min(u32::MAX.into()) {
+    if highest >= limits.tokens.min(1 << 30) {
         return Err(Error::TooManyTokens { count: highest as usize + 1, over: over!(limits, tokens) });
     }
     let mut tokens: Vec<Option<Entry<'_>>> = (0..=highest).map(|_| None).collect();
