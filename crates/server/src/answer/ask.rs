@@ -14,6 +14,17 @@ pub enum Prompt {
     Tokens(Vec<u32>),
 }
 
+impl Prompt {
+    /// Messages of which the last, where the model itself began it, is gone on with.
+    pub fn conversation(messages: Vec<Value>, mut variables: Map<String, Value>) -> Self {
+        let begun = |m: &Value| m["role"] == "assistant" && m["content"] != "" && m.get("tool_calls").is_none();
+        if messages.last().is_some_and(begun) {
+            variables.insert("continue_final_message".into(), true.into());
+        }
+        Prompt::Messages { messages, variables }
+    }
+}
+
 /// Whether the model thinks before it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Think {

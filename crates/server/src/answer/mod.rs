@@ -4,7 +4,7 @@ mod ask;
 mod gather;
 
 pub use ask::{Ask, Prompt, Think};
-pub use gather::{Choice, Gathered};
+pub use gather::{Call, Choice, Gathered};
 
 use crate::App;
 use crate::http::stream::{self, Frame, Framing};
@@ -183,6 +183,13 @@ impl Stream for Answer {
         }
         if waiting { Poll::Pending } else { Poll::Ready(None) }
     }
+}
+
+/// How many tokens the prompt of a request has.
+pub async fn count(app: &App, ask: Ask) -> Result<usize, Problem> {
+    let generator = app.models.generator(ask.model.as_deref()).await?;
+    let (tokens, _) = tokio::task::spawn_blocking(move || prompt_tokens(&generator, ask.prompt, ask.think)).await??;
+    Ok(tokens.len())
 }
 
 /// The tokens of a prompt, and whether its end has opened a thinking block.

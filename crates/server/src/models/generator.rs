@@ -63,21 +63,32 @@ impl Generator {
         self.template.as_ref()
     }
 
-    /// The prompt that asks for an answer to the messages.
+    /// The prompt that asks for an answer to the messages; with the variable `continue_final_message`, one that ends where
+    /// the last message does, to go on with it.
     pub fn render(&self, messages: Vec<Value>, variables: Map<String, Value>, think: Think) -> Result<String, Problem> {
         let tokenizer = self.tokenizer()?;
         let Some(template) = &self.template else {
             return Err(Problem::invalid("the model has no chat template: ask for a completion instead"));
         };
         let mut input = variables;
+        let goes_on = input.remove("continue_final_message").is_some_and(|value| value == true);
+        let last = messages.last().and_then(|m| m["content"].as_str()).map(|text| text.trim().to_owned());
         input.insert("messages".into(), messages.into());
-        input.entry("add_generation_prompt").or_insert(true.into());
+        input.entry("add_generation_prompt").or_insert((!goes_on).into());
         match think {
             Think::Usual => {}
             Think::Not => drop(input.entry("enable_thinking").or_insert(false.into())),
             Think::Upto(_) => drop(input.entry("enable_thinking").or_insert(true.into())),
         }
-        Ok(template.render(&input.into(), tokenizer.bos_text(), tokenizer.eos_text())?)
+        let mut prompt = template.render(&input.into(), tokenizer.bos_text(), tokenizer.eos_text())?;
+        if goes_on {
+            // What the template writes after a message would end it.
+            let end = last.and_then(|last| prompt.rfind(&last).map(|at| at + last.len()));
+            prompt.truncate(end.ok_or_else(|| {
+                Problem::invalid("the chat template does not write the last message as it is: it cannot be continued")
+            })?);
+        }
+        Ok(prompt)
     }
 
     /// The text of a token, with half characters replaced.

@@ -4,7 +4,7 @@ mod chat;
 mod completions;
 mod embeddings;
 mod models;
-mod sampling;
+pub mod sampling;
 
 pub use chat::plain as plain_message;
 
