@@ -178,3 +178,47 @@ impl Role {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(turns: Value) -> Result<Vec<Value>, Problem> {
+        plain(None, serde_json::from_value(turns).unwrap())
+    }
+
+    #[test]
+    fn calls_and_their_results_become_messages_of_their_own() {
+        let turns = json!([
+            { "role": "user", "content": "What time is it?" },
+            { "role": "assistant", "content": [
+                { "type": "thinking", "thinking": "I have a clock.", "signature": "" },
+                { "type": "text", "text": "Let me " },
+                { "type": "text", "text": "see." },
+                { "type": "tool_use", "id": "toolu_1", "name": "clock", "input": { "zone": "UTC" } },
+            ] },
+            { "role": "user", "content": [
+                { "type": "tool_result", "tool_use_id": "toolu_1", "content": [{ "type": "text", "text": "broken" }], "is_error": true },
+                { "type": "text", "text": "Then guess." },
+            ] },
+            { "role": "user", "content": "Please." },
+        ]);
+        let call = json!({ "id": "toolu_1", "type": "function", "function": { "name": "clock", "arguments": { "zone": "UTC" } } });
+        let messages = [
+            json!({ "role": "user", "content": "What time is it?" }),
+            json!({ "role": "assistant", "content": "Let me see.", "reasoning_content": "I have a clock.", "tool_calls": [call] }),
+            json!({ "role": "tool", "tool_call_id": "toolu_1", "name": "clock", "content": "Error: broken" }),
+            json!({ "role": "user", "content": "Then guess.\nPlease." }),
+        ];
+        assert_eq!(of(turns).unwrap(), messages);
+    }
+
+    #[test]
+    fn a_block_on_the_wrong_side_is_named() {
+        let call = json!({ "type": "tool_use", "id": "a", "name": "b", "input": {} });
+        let problem = of(json!([{ "role": "user", "content": ["x"] }])).unwrap_err();
+        assert!(problem.message.starts_with("messages[0].content[0]"), "{}", problem.message);
+        let problem = of(json!([{ "role": "user", "content": [{ "type": "text", "text": "x" }, call] }])).unwrap_err();
+        assert_eq!(problem.field.as_deref(), Some("messages[0].content[1]"));
+    }
+}
