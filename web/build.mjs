@@ -9,7 +9,7 @@ const root = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(root, "dist", "index.html");
 const MAX_BYTES = 300_000;
 
-const { outputFiles } = await build({
+const { outputFiles, warnings } = await build({
   absWorkingDir: root,
   entryPoints: ["src/main.tsx"],
   outdir: "out",
@@ -23,6 +23,7 @@ const { outputFiles } = await build({
   legalComments: "none",
   charset: "utf8",
 });
+if (warnings.length > 0) throw new Error("the sources have warnings");
 const output = (ending) => outputFiles.find((file) => file.path.endsWith(ending)).text.trim();
 const [script, style] = [output(".js"), output(".css")];
 if (/<\/script/i.test(script) || /<\/style/i.test(style)) throw new Error("the bundle would end its own element");

@@ -1,6 +1,6 @@
 // Starts the page.
 import { render } from "preact";
-import { refreshModels } from "./api/models";
+import { isAway, refreshModels } from "./api/models";
 import { chooseModel, current, start } from "./state/conversations";
 import { report } from "./state/notice";
 import { applyTheme, preferences } from "./state/preferences";
@@ -12,4 +12,11 @@ preferences.follow(applyTheme);
 current.follow(chooseModel);
 render(<App />, document.getElementById("page")!);
 start().catch(report);
-void refreshModels().then(chooseModel);
+const findModels = () => refreshModels().then(chooseModel);
+void findModels();
+
+/** A server that was away may be back. */
+const RETRY_MS = 5000;
+setInterval(() => {
+  if (isAway && !document.hidden) void findModels();
+}, RETRY_MS);

@@ -82,7 +82,7 @@ const ANSWERS = {
   code: () => ({ text: CODE }),
   think: () => ({ pause: 25, thinking: THINKING, text: "A leap year has **31,622,400** seconds." }),
   hostile: () => ({ text: HOSTILE }),
-  long: () => ({ text: STORY.repeat(400), finish: "length" }),
+  long: () => ({ text: `${STORY.repeat(6)}\n\n`.repeat(60), finish: "length" }),
   slow: () => ({ text: STORY.repeat(40), pause: 60 }),
   tool: ({ messages }) =>
     messages.at(-1).role === "tool"

@@ -47,7 +47,7 @@ async function finished(page) {
 
 async function send(page, text) {
   await page.getByLabel("Message", { exact: true }).fill(text);
-  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
 }
 
 /** Sends, waits for the answer, and returns its text. */
@@ -76,8 +76,10 @@ async function slowly(page, downloadThroughput, work) {
   try {
     return await work();
   } finally {
-    await session.send("Network.emulateNetworkConditions", { ...conditions, downloadThroughput: -1 });
-    await session.detach();
+    if (!page.isClosed()) {
+      await session.send("Network.emulateNetworkConditions", { ...conditions, downloadThroughput: -1 });
+      await session.detach();
+    }
   }
 }
 
@@ -117,7 +119,7 @@ const steps = {
     await finished(page);
     assert.ok(lengths.size >= 3, `the answer was seen at ${lengths.size} lengths`);
     assert.match(await last(page).locator(".stats").innerText(), /\d tokens\/s\s*·?\s*\d+ tokens/);
-    await last(page).getByRole("button", { name: "Tokens and speed" }).click();
+    await last(page).getByTitle("Tokens and speed").click();
     assert.match(await page.locator(".facts").innerText(), /Prompt\s+[\d,]+ tokens/);
     await page.keyboard.press("Escape");
   },
@@ -198,6 +200,24 @@ const steps = {
     assert.equal(await page.locator(".thread").innerText(), before);
   },
 
+  async "an answer that a closed page interrupts says so, and can be asked for again"(closed) {
+    const page = await slowly(closed, 3000, async () => {
+      await send(closed, "Slow: tell me a long story.");
+      await closed.waitForFunction(() => (document.querySelector("article.answer > .prose")?.textContent ?? "").length > 10);
+      await closed.waitForTimeout(1500);
+      const [address, opened] = [closed.url(), await closed.context().newPage()];
+      await closed.close();
+      await opened.goto(address);
+      return opened;
+    });
+    await last(page).getByText("Interrupted: the page was closed.").waitFor();
+    assert.ok((await proseOf(page)).length > 10);
+    await last(page).getByRole("button", { name: "Answer again" }).click();
+    await page.keyboard.press("Escape");
+    await finished(page);
+    assert.doesNotMatch(await last(page).innerText(), /Interrupted/);
+  },
+
   async "another model answers when it is chosen"(page) {
     await page.getByRole("button", { name: /^Model:/ }).click();
     const rows = page.getByRole("radio");
@@ -216,7 +236,10 @@ const steps = {
   async "settings and the system prompt are sent, and only those that are set"(page) {
     await page.getByRole("button", { name: "Settings", exact: true }).click();
     await page.getByLabel("System prompt").fill("Be brief.");
-    await page.locator("label", { hasText: "Temperature" }).locator("+ input").fill("0.25");
+    // Key by key: what is half typed must stay.
+    await page.locator("label", { hasText: "Temperature" }).locator("+ input").pressSequentially("0.25");
+    await page.locator("summary", { hasText: "More" }).click();
+    await page.locator("label", { hasText: "Presence" }).locator("+ input").pressSequentially("-1.05");
     await page.getByLabel("Seed", { exact: true }).fill("7");
     assert.equal(await page.getByLabel("Longest answer").inputValue(), "64");
     const [body] = await Promise.all([nextBody(page), send(page, "Hello.")]);
@@ -224,7 +247,10 @@ const steps = {
     assert.equal(body.messages[0].role, "system");
     assert.equal(body.messages[0].content, "Be brief.");
     const { model, messages, stream: _, stream_options, ...rest } = body;
-    assert.deepEqual(rest, { temperature: 0.25, seed: 7, max_tokens: 64 });
+    assert.deepEqual(rest, { temperature: 0.25, presence_penalty: -1.05, seed: 7, max_tokens: 64 });
+    await page.keyboard.press("Escape");
+    assert.equal(await page.locator(".settings").count(), 0);
+    await page.keyboard.press("Control+,");
     await page.getByRole("button", { name: "Reset" }).click();
     assert.equal(await page.getByLabel("Seed", { exact: true }).inputValue(), "");
   },
@@ -265,6 +291,18 @@ const steps = {
     const deep = ">".repeat(30_000) + " **deep**";
     await answerNext(page, written({ content: deep }));
     assert.equal((await ask(page, "Be deep.")).length, deep.length);
+  },
+
+  async "an answer cannot hold up the page"(page) {
+    const blocks = ["0.", "a", "_", "1e"].flatMap((part) => ["ini", "java", "c"].map((name) => `\`\`\`${name}\n${part.repeat(15_000)}\n\`\`\``));
+    const texts = [blocks.join("\n\n"), "_*a_".repeat(10_000), "x_y_".repeat(10_000), "1. ".repeat(10_000), "[".repeat(30_000), `\`\`\`js\n${"\n".repeat(50_000)}\n\`\`\``];
+    for (const [i, content] of texts.entries()) {
+      await answerNext(page, written({ content }));
+      const began = Date.now();
+      await ask(page, "Be slow.");
+      const took = Date.now() - began;
+      assert.ok(took < 20_000, `text ${i} took ${took} ms`);
+    }
   },
 
   async "the policy forbids what the page never does"(page) {

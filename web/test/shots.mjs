@@ -14,10 +14,22 @@ const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, heig
 
 async function ask(page, text) {
   await page.fill("#composer", text);
-  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send", exact: true }).click();
 }
+const last = (page) => page.locator("article.answer").last();
 const finished = (page, count) =>
   page.waitForFunction((n) => document.querySelectorAll('.answer[aria-busy="false"]').length >= n, count);
+
+const TITLES = ["Merging intervals", "A letter to the landlord about the heating that has not worked since October", "SQL window functions", "Names for a boat", "Why is the sky dark at night?", "Packing list", "Regex for dates", "Bread without yeast", "Translate a poem by Rilke", "Explain Raft"];
+
+/** An export with conversations of the last months. */
+function history() {
+  const conversations = TITLES.map((title, i) => {
+    const time = Date.now() - i * i * 86_400_000;
+    return { id: `00000000000000${i + 10}`, title, created: time, updated: time, model: "m", system: "", settings: {}, tools: "", messages: [], leaf: null };
+  });
+  return JSON.stringify({ format: "akunu-conversations", version: 1, conversations });
+}
 
 for (const [size, viewport] of Object.entries(SIZES)) {
   for (const scheme of ["light", "dark"]) {
@@ -74,6 +86,30 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     await page.locator("main").click({ position: { x: 200, y: 20 } });
     await page.keyboard.press("?");
     await shot("c-shortcuts");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: /^Model:/ }).click();
+    await page.getByRole("radio", { checked: false }).click();
+    await ask(page, "Hello, other model");
+    await finished(page, 6);
+    await last(page).getByTitle("Tokens and speed").click();
+    await shot("d-stats");
+    await page.keyboard.press("Escape");
+    await page.setInputFiles("#import", { name: "x.json", mimeType: "application/json", buffer: Buffer.from(history()) });
+    await page.locator(".notice").waitFor();
+    if (size === "phone") await page.getByRole("button", { name: "Show the list" }).click();
+    await page.locator(".entry").nth(1).hover();
+    await page.getByRole("button", { name: /^Actions/ }).nth(1).click();
+    await shot("e-history");
+    await page.keyboard.press("Escape");
+    await page.route("**/v1/models", (route) => route.fulfill({ status: 401, json: { error: { message: "no" } } }));
+    await page.goto(url);
+    await page.getByRole("dialog").waitFor();
+    await shot("f-key");
+    await page.unroute("**/v1/models");
+    await page.route("**/v1/models", (route) => route.abort());
+    await page.goto(url);
+    await page.getByRole("button", { name: "Try again" }).waitFor();
+    await shot("g-down");
     await context.close();
   }
 }

@@ -29,6 +29,7 @@ const page = await load(
   "store/transfer.ts",
   "markdown/entities.ts",
   "markdown/links.ts",
+  "markdown/streaming.ts",
   "view/format.ts",
 );
 
@@ -172,6 +173,26 @@ test("only links to other places are followed", () => {
     assert.equal(page.safeHref(bad), undefined, bad);
   }
   assert.equal(page.decodeEntities("&lt;&#60;&#x3C;&amp;lt;&nope;&#0;&#x110000;&constructor;"), "<<<&lt;&nope;\ufffd\ufffd&constructor;");
+});
+
+test("text that streams in looks like what it will be", () => {
+  const rows = {
+    "use `so": "use `so`",
+    "use `so`": "use `so`",
+    "is **bo": "is **bo**",
+    "is **bold** and **": "is **bold** and ",
+    "is **bold ": "is **bold**",
+    "a\n-": "a",
+    "a\n- ": "a",
+    "a\n- b": "a\n- b",
+    "a\n\n``": "a\n",
+    "a\n\n12.": "a\n",
+    "```rust\nlet a = b **": "```rust\nlet a = b **",
+    "```\na\n```\nis **bo": "```\na\n```\nis **bo**",
+    "```\na\n```": "```\na",
+    "": "",
+  };
+  for (const [text, shown] of Object.entries(rows)) assert.equal(page.mended(text), shown, JSON.stringify(text));
 });
 
 test("a title is the first line, without marks, cut at a word", () => {

@@ -35,6 +35,7 @@ pub struct App {
     models: Arc<Models>,
     keys: Keys,
     rates: Rates,
+    responses: dialects::openai::Store,
     /// The second it began.
     started: u64,
     /// It has been asked to end.
@@ -59,11 +60,12 @@ impl Server {
             .build()?;
         let listener = runtime.block_on(TcpListener::bind((options.host, options.port)))?;
         let options = Arc::new(options);
-        let models = Arc::new(Models::new(catalog, options.clone()));
+        let models = Arc::new(Models::new(catalog.within(options.load.limits), options.clone()));
         let app = App {
             models,
             keys: Keys::new(&options.keys),
             rates: Rates::new(options.limits.rate),
+            responses: dialects::openai::Store::default(),
             started: now(),
             ending: AtomicBool::new(false),
             options,

@@ -12,6 +12,26 @@ export class ApiError extends Error {
 
 const KEY = "akunu.key";
 
+let key = storedKey();
+
+/** Until the tab is closed; or the page, where the browser forbids storing. */
+function storedKey(): string | null {
+  try {
+    return sessionStorage.getItem(KEY);
+  } catch {
+    return null;
+  }
+}
+
+function keepKey(given: string): void {
+  key = given;
+  try {
+    sessionStorage.setItem(KEY, given);
+  } catch {
+    // Kept above.
+  }
+}
+
 /** The dialog that asks for a key, while it is open. */
 export const keyRequest = new Cell<{ refused: boolean; answer: (key: string | null) => void } | null>(null);
 
@@ -21,11 +41,11 @@ let asking: Promise<string | null> | null = null;
 function askForKey(refused: boolean): Promise<string | null> {
   asking ??= new Promise<string | null>((answer) => {
     keyRequest.value = { refused, answer };
-  }).then((key) => {
+  }).then((given) => {
     keyRequest.value = null;
     asking = null;
-    if (key !== null) sessionStorage.setItem(KEY, key);
-    return key;
+    if (given !== null) keepKey(given);
+    return given;
   });
   return asking;
 }
@@ -34,20 +54,20 @@ function askForKey(refused: boolean): Promise<string | null> {
 export async function request(path: string, init: RequestInit = {}): Promise<Response> {
   for (;;) {
     const headers = new Headers(init.headers);
-    const key = sessionStorage.getItem(KEY);
-    if (key) headers.set("Authorization", `Bearer ${key}`);
+    const sent = key;
+    if (sent) headers.set("Authorization", `Bearer ${sent}`);
     let response: Response;
     try {
       response = await fetch(path, { ...init, headers, cache: "no-store" });
     } catch (error) {
       if (init.signal?.aborted) throw error;
-      throw new ApiError(0, "The server does not answer. Is `akunu serve` running?");
+      throw new ApiError(0, "The server does not answer. Is akunu serve running?");
     }
     if (response.ok) return response;
     if (response.status !== 401) throw await failure(response);
     // Another request may have brought a new key meanwhile.
-    if (sessionStorage.getItem(KEY) !== key) continue;
-    if ((await askForKey(key !== null)) === null) throw new ApiError(401, "The server wants an API key.");
+    if (key !== sent) continue;
+    if ((await askForKey(sent !== null)) === null) throw new ApiError(401, "The server wants an API key.");
   }
 }
 

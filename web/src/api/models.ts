@@ -1,6 +1,6 @@
 // GET /v1/models: what the server can run, and what of it is in memory.
 import { Cell } from "../cell";
-import { request } from "./http";
+import { ApiError, request } from "./http";
 
 export type Kind = "chat" | "embedding" | "speech";
 
@@ -17,6 +17,9 @@ export const models = new Cell<Model[]>([]);
 /** Why the list could not be read, or nothing. */
 export const modelsError = new Cell<string>("");
 
+/** Whether it may be there later without anybody doing anything here. */
+export let isAway = false;
+
 interface Listed {
   id?: unknown;
   akunu?: { loaded?: unknown; bytes?: unknown; context?: unknown; kind?: unknown };
@@ -28,7 +31,9 @@ export async function refreshModels(): Promise<void> {
     const { data } = (await response.json()) as { data?: Listed[] };
     models.value = (data ?? []).flatMap(readModel);
     modelsError.value = "";
+    isAway = false;
   } catch (error) {
+    isAway = !(error instanceof ApiError) || error.status !== 401;
     modelsError.value = error instanceof Error ? error.message : String(error);
   }
 }

@@ -66,12 +66,23 @@ hljs.configure({ __emitter: ScopeTree as never });
 
 /** Longer code is shown without colours: it would hold up the page. */
 const MAX_LENGTH = 60_000;
+const PROBE_LENGTH = 2_000;
+const PROBE_MS = 50;
 
 export function highlight(code: string, language: string): ComponentChild {
   if (code.length > MAX_LENGTH || !hljs.getLanguage(language)) return code;
+  // Some grammars take quadratic time for some texts. Ever longer parts go first, so that this is known before it hurts.
+  for (let length = PROBE_LENGTH; length < code.length; length *= 2) {
+    const began = performance.now();
+    scopes(code.slice(0, length), language);
+    if (performance.now() - began > PROBE_MS) return code;
+  }
+  return scopes(code, language)?.children.map(element) ?? code;
+}
+
+function scopes(code: string, language: string): Scope | undefined {
   const { _emitter, errorRaised } = hljs.highlight(code, { language, ignoreIllegals: true });
-  if (errorRaised) return code;
-  return (_emitter as unknown as ScopeTree).root.children.map(element);
+  return errorRaised ? undefined : (_emitter as unknown as ScopeTree).root;
 }
 
 /** A scope `title.function` becomes the class `hl-title hl-function`. */

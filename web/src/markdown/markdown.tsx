@@ -6,9 +6,10 @@ import { useMemo } from "preact/hooks";
 import { CodeBlock } from "./code";
 import { decodeEntities } from "./entities";
 import { safeHref } from "./links";
+import { mended } from "./streaming";
 
 export function Markdown({ text, streaming }: { text: string; streaming?: boolean }) {
-  const blocks = useMemo(() => lex(text), [text]);
+  const blocks = useMemo(() => lex(streaming ? mended(text) : text), [text, streaming]);
   return (
     <div class={streaming ? "prose streaming" : "prose"}>
       {blocks ? blocks.map((token, i) => <Block key={i} token={token} />) : <p class="plain">{text}</p>}
@@ -16,8 +17,13 @@ export function Markdown({ text, streaming }: { text: string; streaming?: boolea
   );
 }
 
-/** Nothing where the text nests deeper than the lexer's stack. */
+/** Emphasis takes quadratic time in its marks; people use a few in a paragraph. */
+const MAX_MARKS = 1500;
+
+/** Nothing where the text has a paragraph of marks, or nests deeper than the lexer's stack. */
 function lex(text: string): Token[] | undefined {
+  const paragraphs = text.replace(/^[ \t]*```[^]*?^[ \t]*```/gm, "").split(/\n[ \t]*\n/);
+  if (paragraphs.some((paragraph) => (paragraph.match(/[*_~[\]`<&]/g)?.length ?? 0) > MAX_MARKS)) return undefined;
   try {
     return new Lexer({ gfm: true, breaks: true }).lex(text).filter((token) => token.type !== "space" && token.type !== "def");
   } catch {

@@ -18,9 +18,11 @@ export const running = new Cell<ReadonlyMap<string, Run>>(new Map());
 /** What a screen reader is told. */
 export const spoken = new Cell("");
 
-/** Faster than this nobody reads. */
+/** Faster than this nobody reads; and drawing takes at most a quarter of the time. */
 const DRAW_MS = 40;
-const SAVE_MS = 2000;
+const DRAW_SHARE = 4;
+/** A page that is closed loses no more of an answer. */
+const SAVE_MS = 1000;
 
 function setRun(id: string, run: Run | undefined): void {
   const runs = new Map(running.value);
@@ -80,6 +82,7 @@ async function answer(cell: Cell<Conversation>, parent: string): Promise<void> {
   const wasLoaded = models.value.find((m) => m.id === model)?.loaded !== false;
   let first = 0;
   let drawn = 0;
+  let cost = 0;
   let saved = asked;
 
   cell.value = add(cell.value, message);
@@ -88,13 +91,15 @@ async function answer(cell: Cell<Conversation>, parent: string): Promise<void> {
   const draw = () => {
     drawn = performance.now();
     cell.value = replace(cell.value, message);
+    // Views are drawn before the next task.
+    setTimeout(() => (cost = performance.now() - drawn));
   };
   try {
     await save(cell).catch(report);
     for await (const chunk of complete(requestBody(cell.value, parent), abort.signal)) {
       message = withChunk(message, chunk, asked, first);
       if (!first && hasOutput(message)) first = performance.now();
-      if (performance.now() - drawn >= DRAW_MS) draw();
+      if (performance.now() - drawn >= Math.max(DRAW_MS, cost * DRAW_SHARE)) draw();
       if (performance.now() - saved >= SAVE_MS) {
         saved = performance.now();
         draw();

@@ -71,7 +71,7 @@ async function load(id: string): Promise<Cell<Conversation> | undefined> {
 /** A new conversation; it enters the list with its first message. */
 export function begin(): void {
   if (location.hash) history.pushState(null, "", location.pathname + location.search);
-  if (current.value.value.messages.length > 0) current.value = new Cell(empty());
+  if (opened.has(current.value.value.id)) current.value = new Cell(empty());
   chooseModel();
 }
 
@@ -155,6 +155,7 @@ export async function importFile(file: File): Promise<void> {
     if (here && here.updated >= conversation.updated) continue;
     const copy = here ? { ...conversation, id: newId() } : conversation;
     await database.put(copy);
+    removed.delete(copy.id);
     added += 1;
   }
   await refresh();

@@ -30,7 +30,7 @@ export function App() {
   }, [conversation.title]);
   return (
     <div class={["app", sidebar && "with-sidebar", drawer && "with-drawer", settings && "with-settings", busy && "busy"].filter(Boolean).join(" ")}>
-      <Sidebar />
+      <Sidebar shown={conversation.id} />
       <div class="scrim" onClick={() => (drawerOpen.value = settingsOpen.value = false)} />
       <main class={shown.length > 0 ? undefined : "empty"}>
         <TopBar conversation={conversation} />

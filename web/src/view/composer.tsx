@@ -1,6 +1,6 @@
 // The message box.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { models } from "../api/models";
+import { models, modelsError } from "../api/models";
 import { useCell } from "../cell";
 import type { Conversation } from "../conversation";
 import { ask, stop } from "../state/answering";
@@ -11,7 +11,7 @@ import { IconButton } from "./button";
 import { Ember } from "./ember";
 import { Icon } from "./icon";
 import { editLast } from "./shortcuts";
-import { fit } from "./textarea";
+import { fit, sends } from "./textarea";
 
 export function Composer({ conversation, busy }: { conversation: Conversation; busy: boolean }) {
   const draft = draftOf(conversation.id);
@@ -20,7 +20,10 @@ export function Composer({ conversation, busy }: { conversation: Conversation; b
   const file = useRef<HTMLInputElement>(null);
   const focus = useCell(focusComposer);
   const work = useCell(transcribing);
-  const hasModel = useCell(models).some((m) => m.id === conversation.model);
+  const known = useCell(models);
+  const error = useCell(modelsError);
+  const hasModel = known.some((m) => m.id === conversation.model);
+  const missing = known.some((m) => m.kind === "chat") ? "" : error || (known.length > 0 ? "This server has no model to talk to." : "");
 
   useLayoutEffect(() => fit(area.current!), [text]);
   useLayoutEffect(() => {
@@ -35,8 +38,7 @@ export function Composer({ conversation, busy }: { conversation: Conversation; b
     ask(text.trim(), conversation.leaf);
   };
   const pressed = (event: KeyboardEvent) => {
-    if (event.isComposing) return;
-    if (event.key === "Enter" && !event.shiftKey) send();
+    if (sends(event)) send();
     else if (event.key !== "ArrowUp" || text !== "" || busy || !editLast()) return;
     event.preventDefault();
   };
@@ -58,6 +60,11 @@ export function Composer({ conversation, busy }: { conversation: Conversation; b
           <span>Transcribing {work.name}</span>
           <IconButton icon="close" label="Cancel the transcription" size={15} onClick={work.cancel} />
         </div>
+      )}
+      {missing && conversation.messages.length > 0 && (
+        <p class="missing" role="status">
+          {missing}
+        </p>
       )}
       <form
         class="composer"

@@ -11,6 +11,7 @@ export function KeyDialog() {
   const submit = (event: Event) => {
     event.preventDefault();
     if (key.trim()) asked.answer(key.trim());
+    setKey("");
   };
   return (
     <Dialog key={String(asked.refused)} title="API key" onClose={() => asked.answer(null)}>

@@ -4,6 +4,8 @@ import { useId, useRef, useState } from "preact/hooks";
 
 interface Props {
   label: string;
+  /** Whether the button's own text says what it is, and the label only what it opens. */
+  isText?: boolean;
   /** Of the button. */
   class: string;
   button: ComponentChildren;
@@ -15,7 +17,7 @@ interface Props {
 const GAP = 6;
 const EDGE = 8;
 
-export function Popover({ label, class: buttonClass, button, align = "start", onOpen, children }: Props) {
+export function Popover({ label, isText = false, class: buttonClass, button, align = "start", onOpen, children }: Props) {
   const id = useId();
   const anchor = useRef<HTMLButtonElement>(null);
   const pane = useRef<HTMLDivElement>(null);
@@ -42,12 +44,21 @@ export function Popover({ label, class: buttonClass, button, align = "start", on
     requestAnimationFrame(() => {
       if (!pane.current?.matches(":popover-open")) return;
       place();
-      pane.current.querySelector<HTMLElement>("[aria-checked=true], button, input")?.focus();
+      const chosen = pane.current.querySelector<HTMLElement>("[aria-checked=true]");
+      (chosen ?? pane.current.querySelector<HTMLElement>("button"))?.focus();
     });
   };
   return (
     <>
-      <button type="button" ref={anchor} class={buttonClass} aria-label={label} title={label} aria-expanded={open} popovertarget={id}>
+      <button
+        type="button"
+        ref={anchor}
+        class={buttonClass}
+        aria-label={isText ? undefined : label}
+        title={label}
+        aria-expanded={open}
+        popovertarget={id}
+      >
         {button}
       </button>
       <div id={id} ref={pane} class="popover" popover="auto" onToggle={toggled} onKeyDown={moveFocus}>

@@ -7,7 +7,7 @@ import { Branches } from "./branches";
 import { IconButton } from "./button";
 import { CopyButton } from "./copy";
 import { pure } from "./pure";
-import { fit } from "./textarea";
+import { fit, sends } from "./textarea";
 
 interface Props {
   message: Message;
@@ -51,9 +51,8 @@ function Editor({ message }: { message: Message }) {
     ask(text.trim(), message.parent);
   };
   const pressed = (event: KeyboardEvent) => {
-    if (event.isComposing) return;
     if (event.key === "Escape") close();
-    else if (event.key === "Enter" && !event.shiftKey) send();
+    else if (sends(event)) send();
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -1,5 +1,5 @@
 // How the shown conversation asks: the system prompt, sampling, tools.
-import { useId, useState } from "preact/hooks";
+import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Conversation } from "../conversation";
 import { allowed, SETTINGS, type SettingRow } from "../settings";
 import { configure } from "../state/conversations";
@@ -15,10 +15,18 @@ export function SettingsPane({ conversation }: { conversation: Conversation }) {
     else next[row.key] = value;
     configure({ settings: next });
   };
+  const pane = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    pane.current?.focus();
+    return () => {
+      if (before instanceof HTMLElement) before.focus();
+    };
+  }, []);
   const rows = (some: SettingRow[]) =>
     some.map((row) => <Setting key={row.key} row={row} value={settings[row.key]} onChange={(value) => change(row, value)} />);
   return (
-    <aside class="settings" aria-label="Settings">
+    <aside ref={pane} class="settings" aria-label="Settings" tabIndex={-1}>
       <header>
         <h2>Settings</h2>
         <IconButton icon="close" label="Close settings" onClick={() => (settingsOpen.value = false)} />
@@ -66,13 +74,15 @@ interface SettingProps {
 function Setting({ row, value, onChange }: SettingProps) {
   const id = useId();
   const hint = `${id}-hint`;
-  const typed = (text: string) => {
-    const read = row.kind === "text" || row.kind === "choice" ? text : text.trim() === "" ? undefined : Number(text);
-    const accepted = allowed(row, read);
-    // What is half typed or out of range changes nothing; an empty field is the server's default.
-    if (accepted !== undefined || text === "") onChange(accepted);
+  const [text, setText] = useState("");
+  const read = (from: string) => allowed(row, row.kind === "text" || row.kind === "choice" ? from : from.trim() ? Number(from) : undefined);
+  const typed = (next: string) => {
+    setText(next);
+    // What is out of range changes nothing; an empty field is the server's default.
+    if (read(next) !== undefined || next === "") onChange(read(next));
   };
-  const common = { id, "aria-describedby": hint, value: value ?? "" };
+  // "0.50" stays as it is typed while it means the value.
+  const common = { id, "aria-describedby": hint, value: read(text) === value ? text : (value ?? "") };
   return (
     <div class={value === undefined ? "setting" : "setting set"}>
       <label for={id}>{row.label}</label>
@@ -92,7 +102,7 @@ function Setting({ row, value, onChange }: SettingProps) {
           placeholder="default"
           min={row.min}
           max={row.max}
-          step={row.kind === "slider" ? row.step : 1}
+          step={row.kind === "slider" ? "any" : 1}
           onInput={(event) => typed(event.currentTarget.value)}
         />
       )}

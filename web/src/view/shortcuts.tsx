@@ -26,7 +26,7 @@ const SHORTCUTS: Shortcut[] = [
   { keys: ["Enter"], does: "Send" },
   { keys: ["Shift", "Enter"], does: "New line" },
   { keys: ["↑"], does: "Edit the last question, from an empty message box" },
-  { keys: ["Esc"], does: "Stop the answer", on: (e) => e.key === "Escape" && isAnswering(), run: () => stop() },
+  { keys: ["Esc"], does: "Stop the answer; close what is open", on: (e) => e.key === "Escape" && !isModal(), run: escape },
   { keys: ["/"], does: "Go to the message box", on: (e) => e.key === "/" && bare(e), run: () => (focusComposer.value += 1) },
   { keys: ["Ctrl", "Shift", "O"], does: "New conversation", on: (e) => command(e) && e.shiftKey && e.code === "KeyO", run: newConversation },
   { keys: ["Ctrl", "K"], does: "Search conversations", on: (e) => command(e) && e.code === "KeyK", run: search },
@@ -35,9 +35,13 @@ const SHORTCUTS: Shortcut[] = [
   { keys: ["?"], does: "This list", on: (e) => e.key === "?" && bare(e), run: () => (shortcutsOpen.value = true) },
 ];
 
-/** A dialog or a menu that is open takes Escape first. */
-function isAnswering(): boolean {
-  return running.value.has(current.value.value.id) && !document.querySelector("dialog[open], :popover-open");
+/** A dialog or a menu that is open takes Escape itself. */
+const isModal = () => document.querySelector("dialog[open], :popover-open") !== null;
+
+function escape(): void {
+  if (drawerOpen.value) drawerOpen.value = false;
+  else if (running.value.has(current.value.value.id)) stop();
+  else settingsOpen.value = false;
 }
 
 function newConversation(): void {

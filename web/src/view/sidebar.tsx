@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useCell } from "../cell";
 import { running, stop } from "../state/answering";
-import { begin, current, exportFile, importFile, list, open, remove, rename } from "../state/conversations";
+import { begin, exportFile, importFile, list, open, remove, rename } from "../state/conversations";
 import { report } from "../state/notice";
 import { drawerOpen, focusComposer, shortcutsOpen, toggleSidebar } from "../state/panes";
 import { prefer, preferences, type Theme } from "../state/preferences";
@@ -12,9 +12,10 @@ import { Ember } from "./ember";
 import { age } from "./format";
 import { Icon, type IconName } from "./icon";
 import { Popover } from "./popover";
+import { pure } from "./pure";
 
-export function Sidebar() {
-  const shown = useCell(useCell(current)).id;
+/** `shown`: the id of the shown conversation. */
+export const Sidebar = pure(function Sidebar({ shown }: { shown: string }) {
   const answering = useCell(running);
   const [words, setWords] = useState("");
   const found = useSearch(words);
@@ -59,12 +60,12 @@ export function Sidebar() {
             </ul>
           </section>
         ))}
-        {found.length === 0 && <p class="quiet">{words ? "Nothing found." : "Conversations stay in this browser."}</p>}
+        {found.length === 0 && <p class="quiet">{words ? "Nothing found." : "No conversations yet."}</p>}
       </div>
       <Foot />
     </nav>
   );
-}
+});
 
 const TYPING_MS = 150;
 

@@ -29,7 +29,7 @@ export function StatsButton({ message, named }: { message: Message; named: boole
     </>
   );
   return (
-    <Popover label="Tokens and speed" class="stats" button={line} align="end">
+    <Popover label="Tokens and speed" isText class="stats" button={line} align="end">
       {() => (
         <dl class="facts">
           {rows.map(([name, value]) => (

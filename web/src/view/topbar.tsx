@@ -14,6 +14,7 @@ export function TopBar({ conversation }: { conversation: Conversation }) {
   };
   return (
     <header class="topbar">
+      {conversation.title && <h1 class="offscreen">{conversation.title}</h1>}
       <IconButton class="opens-list" icon="menu" label="Show the list" onClick={toggleSidebar} />
       <ModelPicker model={conversation.model} />
       <span class="gap" />

@@ -3,7 +3,7 @@ import { useCell } from "../cell";
 import { models, modelsError, refreshModels } from "../api/models";
 import { chooseModel, current, draftOf } from "../state/conversations";
 import { focusComposer } from "../state/panes";
-import { Embers } from "./ember";
+import { EmberLine } from "./ember";
 
 const STARTERS = [
   "Explain how a transformer reads a sentence, to someone who can program.",
@@ -16,12 +16,11 @@ export function Welcome() {
   const error = useCell(modelsError);
   const conversation = useCell(useCell(current));
   const model = known.find((m) => m.id === conversation.model);
-  if (error && known.length === 0) {
+  if (error || (known.length > 0 && !known.some((m) => m.kind === "chat"))) {
     return (
       <div class="welcome">
-        <Embers cold />
-        <h1>The fire is out.</h1>
-        <p>{error}</p>
+        <EmberLine text="The fire is out" warm={false} />
+        <p>{error || "This server has no model to talk to."}</p>
         <button type="button" class="button" onClick={() => void refreshModels().then(chooseModel)}>
           Try again
         </button>
@@ -30,8 +29,7 @@ export function Welcome() {
   }
   return (
     <div class="welcome">
-      <Embers cold={!model?.loaded} />
-      <h1>{model && !model.loaded ? "Ready to be lit." : "Still warm."}</h1>
+      {model?.loaded === false ? <EmberLine text="Ready to be lit" warm={false} /> : <EmberLine text="Still warm" warm />}
       <p>Answers come from a model on this server. Conversations stay in this browser.</p>
     </div>
   );

@@ -3,6 +3,7 @@
 use crate::read;
 use crate::wav::{F32, I16, Temporary, tone, wav};
 use akunu_audio::{Features, Source};
+use akunu_limits::Limits;
 use akunu_testkit::fixtures;
 
 #[track_caller]
@@ -72,6 +73,16 @@ fn a_truncated_recording_gives_what_it_has() {
         assert!(has < 0.8 * said && (said - 1.0).abs() < 0.1, "{name}: {has} s of {said} s");
         assert_eq!(cut_off(&fixtures::path(&format!("audio/{name}"))), None, "{name}");
     }
+}
+
+#[test]
+fn a_recording_that_is_too_long_is_refused_where_it_gets_so() {
+    let path = fixtures::path("audio/speech/jfk.flac");
+    let within =
+        |audio_seconds| Features::open_within(&path, 80, Limits { audio_seconds, ..Limits::default() }, |_| {});
+    let error = within(10).err().unwrap().to_string();
+    assert!(error.contains("jfk.flac: is longer than the limit audio-seconds of 10 seconds"), "{error}");
+    assert_eq!(within(11).unwrap().seconds(), 11.0);
 }
 
 /// A small generator, so that a failure can be repeated.

@@ -13,9 +13,15 @@ use anyhow::Result;
 use clap::ArgMatches;
 
 use crate::failure::{NextStep, failure};
-use crate::{input, loading, source, terminal};
+use crate::{input, loading, settings, source, terminal};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    if matches.get_flag(settings::PRINT) {
+        let tree = crate::flags::tree();
+        let command = tree.find_subcommand("serve").map(|serve| settings::print(serve, matches));
+        write!(terminal::out(), "{}", command.unwrap_or_default())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
     let server = Server::bind(catalog(matches)?, options)
@@ -40,17 +46,29 @@ fn options(matches: &ArgMatches) -> Result<Options> {
     let defaults = RequestLimits::default();
     let mut keys = all("api-key");
     if let Some(path) = matches.get_one::<PathBuf>("api-key-file") {
-        keys.extend(input::file(path)?.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        keys.extend(
+            input::file(path, loading::limits(matches))?
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .map(str::to_owned),
+        );
     }
     Ok(Options {
         host: matches.get_one::<IpAddr>("host").copied().unwrap_or(IpAddr::from([127, 0, 0, 1])),
         port: matches.get_one("port").copied().unwrap_or_default(),
         load: loading::load_options(matches),
-        scheduler: SchedulerOptions { sequences: count("sequences"), cache: count("cache"), chunk: None },
+        scheduler: SchedulerOptions {
+            sequences: count("sequences"),
+            cache: count("cache"),
+            max_gap: Duration::from_millis(matches.get_one("max-gap").copied().unwrap_or_default()),
+            ..SchedulerOptions::default()
+        },
         memory: bytes("models-memory"),
         keys,
         origins: all("allow-origin"),
         hosts: all("allow-host"),
+        dropped_lines: all("drop-system-line"),
         limits: RequestLimits {
             body: bytes("max-body").map_or(defaults.body, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             tokens: count("max-answer"),
@@ -72,7 +90,7 @@ fn catalog(matches: &ArgMatches) -> Result<Catalog> {
         let [entry] = &mut entries[..] else {
             return Err(failure("--template is for one model", "give that MODEL"));
         };
-        entry.template = Some(input::file(path)?);
+        entry.template = Some(input::file(path, loading::limits(matches))?);
     }
     let mut catalog = Catalog::new(entries);
     for folder in matches.get_many::<PathBuf>("models-dir").into_iter().flatten() {

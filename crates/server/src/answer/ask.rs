@@ -1,5 +1,6 @@
 //! What every dialect's request for text becomes.
 
+use super::Tools;
 use akunu::{GenerateOptions, Grammar};
 use serde_json::{Map, Value};
 
@@ -12,17 +13,6 @@ pub enum Prompt {
     Text(String),
     /// The same, encoded by the client.
     Tokens(Vec<u32>),
-}
-
-impl Prompt {
-    /// Messages of which the last, where the model itself began it, is gone on with.
-    pub fn conversation(messages: Vec<Value>, mut variables: Map<String, Value>) -> Self {
-        let begun = |m: &Value| m["role"] == "assistant" && m["content"] != "" && m.get("tool_calls").is_none();
-        if messages.last().is_some_and(begun) {
-            variables.insert("continue_final_message".into(), true.into());
-        }
-        Prompt::Messages { messages, variables }
-    }
 }
 
 /// Whether the model thinks before it answers.
@@ -48,4 +38,5 @@ pub struct Ask {
     /// The form of the answer.
     pub form: Option<Grammar>,
     pub think: Think,
+    pub tools: Tools,
 }

@@ -1,5 +1,6 @@
 //! What surrounds every request: a name for it in the log and in the answer, and an answer even where our code panics.
 
+use super::unread;
 use crate::problem::{Kind, Problem};
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
@@ -21,7 +22,9 @@ pub async fn outer(request: Request, next: Next) -> Response {
     });
     let span = tracing::info_span!("request", id = id.to_str().unwrap_or_default());
     let (method, path, began) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
+    let (request, unread) = unread::lend(request);
     let mut response = without_panics(next.run(request)).instrument(span.clone()).await;
+    unread.drain().await;
     response.headers_mut().insert(REQUEST_ID, id);
     let (status, seconds) = (response.status().as_u16(), began.elapsed().as_secs_f64());
     span.in_scope(|| tracing::info!(%method, path, status, seconds, "answered"));

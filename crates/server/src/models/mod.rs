@@ -9,7 +9,7 @@ mod reader;
 pub use catalog::{Catalog, Entry, Source};
 pub use generator::Generator;
 #[cfg(feature = "audio")]
-pub use hearer::Hearer;
+pub use hearer::{Heard, Hearer, Recording, end as heard_to_the_end};
 pub use reader::{Item, Reader};
 
 use crate::Options;

@@ -4,12 +4,12 @@ use super::events::Events;
 use super::history::{self, Turn};
 use super::message::Head;
 use crate::App;
-use crate::answer::{self, Answer, Ask, Prompt, Think};
+use crate::answer::{self, Answer, Ask, Prompt, Think, Tools};
 use crate::dialects::openai::sampling::{Sampling, max_tokens, stops};
 use crate::http::body::Fields;
 use crate::http::stream::Framing;
 use crate::problem::Problem;
-use akunu::Grammar;
+use akunu::{Grammar, ToolChoice as Choice, ToolInput};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -51,6 +51,7 @@ struct Tool {
     name: String,
     description: Option<String>,
     input_schema: Option<Map<String, Value>>,
+    strict: Option<bool>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -151,7 +152,7 @@ fn ask(app: &App, conversation: Conversation, generation: Generation) -> Result<
     if messages.is_empty() || messages.len() > most {
         return Err(Problem::field("messages", format!("messages must have between 1 and {most} messages")));
     }
-    refuse_tools(tools.unwrap_or_default(), tool_choice)?;
+    let tools = self::tools(tools.unwrap_or_default(), tool_choice)?;
     let sampling = Sampling {
         temperature: generation.temperature,
         top_k: generation.top_k,
@@ -167,7 +168,7 @@ fn ask(app: &App, conversation: Conversation, generation: Generation) -> Result<
     }
     Ok(Ask {
         model,
-        prompt: Prompt::conversation(history::plain(system, messages)?, variables),
+        prompt: Prompt::Messages { messages: history::plain(system, messages)?, variables },
         options,
         choices: 1,
         form: format
@@ -179,26 +180,37 @@ fn ask(app: &App, conversation: Conversation, generation: Generation) -> Result<
             Some(Thinking::Enabled { budget_tokens, .. }) => Think::Upto(Some(budget_tokens)),
             Some(Thinking::Adaptive { .. }) => Think::Upto(None),
         },
+        tools,
     })
 }
 
-fn refuse_tools(tools: Vec<Tool>, choice: Option<ToolChoice>) -> Result<(), Problem> {
-    for (i, tool) in tools.iter().enumerate() {
+/// The tools, and whether they are to be called.
+fn tools(list: Vec<Tool>, choice: Option<ToolChoice>) -> Result<Tools, Problem> {
+    let mut tools = Tools::none();
+    for (i, tool) in list.into_iter().enumerate() {
+        let field = format!("tools[{i}]");
         if tool.kind.as_deref().is_some_and(|kind| kind != "custom") {
             let sentence =
-                format!("tools[{i}].type: tools that Anthropic runs are not here; give one with input_schema");
-            return Err(Problem::field(format!("tools[{i}].type"), sentence));
+                format!("{field}.type: tools that Anthropic defines are not here; give one with input_schema");
+            return Err(Problem::field(format!("{field}.type"), sentence));
         }
-        if tool.input_schema.is_none() {
-            let field = format!("tools[{i}].input_schema");
-            return Err(Problem::field(&field, format!("{field} is missing")));
-        }
+        let Some(schema) = tool.input_schema else {
+            return Err(Problem::field(&field, format!("{field}.input_schema is missing")));
+        };
+        let input = ToolInput::Schema(Value::Object(schema));
+        tools.add(&field, &tool.name, tool.description.as_deref(), input, tool.strict.unwrap_or(false))?;
     }
-    match (tools.is_empty(), choice) {
-        (true, None | Some(ToolChoice::None | ToolChoice::Auto { .. })) => Ok(()),
-        (true, Some(_)) => Err(Problem::field("tool_choice", "tool_choice needs tools")),
-        (false, _) => Err(Problem::field("tools", "tools are not supported yet")),
-    }
+    let alone;
+    (tools.choice, alone) = match choice {
+        None => (Choice::Auto, false),
+        Some(ToolChoice::None) => (Choice::None, false),
+        Some(ToolChoice::Auto { disable_parallel_tool_use: alone }) => (Choice::Auto, alone),
+        Some(ToolChoice::Any { disable_parallel_tool_use: alone }) => (Choice::Required, alone),
+        Some(ToolChoice::Tool { name, disable_parallel_tool_use: alone }) => (Choice::Named(name), alone),
+    };
+    tools.parallel = !alone;
+    tools.check("tool_choice")?;
+    Ok(tools)
 }
 
 /// Edits of the conversation that a server of Anthropic's makes; only that which leaves everything is done here.

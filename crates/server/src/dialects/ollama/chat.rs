@@ -3,7 +3,8 @@
 use super::how::How;
 use super::lines::{Lines, Shape};
 use crate::App;
-use crate::answer::{self, Answer, Ask, Prompt};
+use crate::answer::{self, Answer, Ask, Prompt, Tools};
+use crate::dialects::openai;
 use crate::http::body::Fields;
 use crate::http::stream::Framing;
 use crate::models::{Generator, InUse};
@@ -59,9 +60,7 @@ struct Function {
 pub async fn chat(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {
     let chat: Chat = fields.take()?;
     let how = How::take(&app, fields)?;
-    if chat.tools.is_some_and(|tools| !tools.is_empty()) {
-        return Err(Problem::field("tools", "tools are not supported yet"));
-    }
+    let tools = openai::tools(&chat.tools.unwrap_or_default(), None, true)?;
     let messages = chat.messages.unwrap_or_default();
     let most = app.options.limits.messages;
     if messages.len() > most {
@@ -73,8 +72,8 @@ pub async fn chat(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Res
     if messages.is_empty() {
         return loaded.only(&how).await;
     }
-    let prompt = |_: &Generator, variables| Prompt::conversation(messages, variables);
-    loaded.answer(how, prompt).await
+    let prompt = |_: &Generator, variables| Prompt::Messages { messages, variables };
+    loaded.answer(how, tools, prompt).await
 }
 
 /// A message as templates take it.
@@ -152,7 +151,7 @@ pub async fn generate(State(app): State<Arc<App>>, mut fields: Fields) -> Result
         let messages = system.into_iter().chain([json!({ "role": "user", "content": text })]).collect();
         Prompt::Messages { messages, variables }
     };
-    loaded.answer(how, prompt).await
+    loaded.answer(how, Tools::none(), prompt).await
 }
 
 /// A model to be loaded, and what is said of it.
@@ -187,12 +186,13 @@ impl<'a> Loaded<'a> {
     async fn answer(
         self,
         how: How,
+        tools: Tools,
         prompt: impl FnOnce(&Generator, Map<String, Value>) -> Prompt,
     ) -> Result<Response, Problem> {
         let (generator, loading) = self.load().await?;
         let prompt = prompt(&generator, how.variables);
         let How { options, form, think, .. } = how;
-        let ask = Ask { model: self.model, prompt, options, choices: 1, form, think };
+        let ask = Ask { model: self.model, prompt, options, choices: 1, form, think, tools };
         let answer = Answer::start(self.app, ask).await?;
         let lines = Lines::new(self.shape, answer.model(), loading);
         if how.streams {

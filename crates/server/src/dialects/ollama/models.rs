@@ -5,7 +5,7 @@ use crate::App;
 use crate::http::body::{Fields, short};
 use crate::models::{Entry, Source};
 use crate::problem::{Kind, Problem};
-use akunu::{About, ChatTemplate, Purpose};
+use akunu::{About, ChatTemplate, Purpose, ReplyFormat, Tokenizer};
 use axum::Json;
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -69,14 +69,22 @@ pub async fn show(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Jso
     tokio::task::spawn_blocking(move || {
         let entry = app.models.catalog.entry(at);
         let about = entry.about()?;
-        let of_file = || ChatTemplate::from_model_file(&entry.open().ok()?).ok().map(|t| t.source().to_owned());
-        let template = entry.template.clone().or_else(of_file);
-        let capability = match about.purpose {
+        let file = entry.open()?;
+        let template = match &entry.template {
+            Some(source) => ChatTemplate::new(source).ok(),
+            None => ChatTemplate::from_model_file(&file).ok(),
+        };
+        let mut capabilities = vec![match about.purpose {
             Purpose::Generate => "completion",
             Purpose::Embed => "embedding",
             Purpose::Rank => "rerank",
             Purpose::Transcribe => "transcription",
-        };
+        }];
+        if let (Some(template), Ok(tokenizer)) = (&template, Tokenizer::from_model_file(&file)) {
+            let format = ReplyFormat::of(template, &tokenizer);
+            capabilities.extend(format.shows_tools().then_some("tools"));
+            capabilities.extend(format.thinking().map(|_| "thinking"));
+        }
         let architecture = about.architecture;
         let mut info = Map::new();
         info.insert("general.architecture".into(), architecture.into());
@@ -89,10 +97,10 @@ pub async fn show(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Jso
         ];
         info.extend(numbers.map(|(name, n)| (format!("{architecture}.{name}"), n.into())));
         Ok(Json(json!({
-            "template": template.unwrap_or_default(),
+            "template": template.as_ref().map(ChatTemplate::source),
             "details": details(entry, about),
             "model_info": info,
-            "capabilities": [capability],
+            "capabilities": capabilities,
             "modified_at": time::written(modified(&app, entry)),
         })))
     })
