@@ -152,6 +152,92 @@ fn a_schema_holds() {
     assert_eq!(message["stop_reason"], "end_turn");
 }
 
+/// A tool that paints in one of two colors, and must be called once.
+fn paint() -> Value {
+    let schema = json!({
+        "type": "object", "properties": { "color": { "enum": ["red", "blue"] } }, "required": ["color"],
+        "additionalProperties": false,
+    });
+    json!({
+        "max_tokens": 200,
+        "tools": [{ "name": "paint", "description": "Paints.", "input_schema": schema, "strict": true }],
+        "tool_choice": { "type": "any", "disable_parallel_tool_use": true },
+    })
+}
+
+#[test]
+fn a_call_is_a_block_whose_input_comes_in_pieces() {
+    let address = serve(vec![Entry::embedded()], |_| {});
+    let ask = with(request("Paint the fence."), &paint());
+    let whole = post(address, PATH, &ask).ok();
+    let block = whole["content"].as_array().unwrap().last().unwrap();
+    assert_eq!(
+        (&block["type"], &block["name"], &whole["stop_reason"]),
+        (&json!("tool_use"), &json!("paint"), &json!("tool_use"))
+    );
+    assert!(block["id"].as_str().unwrap().starts_with("toolu_"), "{block}");
+    assert!(["red", "blue"].iter().any(|color| block["input"] == json!({ "color": color })), "{block}");
+
+    let events = events(&post(address, PATH, &with(ask, &json!({ "stream": true }))));
+    let at = events.iter().position(|e| e["content_block"]["type"] == "tool_use").unwrap();
+    let (start, after) = (&events[at], &events[at + 1..]);
+    assert_eq!((&start["content_block"]["name"], &start["content_block"]["input"]), (&json!("paint"), &json!({})));
+    assert_eq!(types(after), ["content_block_delta", "content_block_stop", "message_delta", "message_stop"]);
+    let pieces = after.iter().filter(|e| e["delta"]["type"] == "input_json_delta" && e["index"] == start["index"]);
+    let input: String = pieces.map(|e| e["delta"]["partial_json"].as_str().unwrap()).collect();
+    assert_eq!(serde_json::from_str::<Value>(&input).unwrap(), block["input"]);
+    assert_eq!(after[after.len() - 2]["delta"]["stop_reason"], "tool_use");
+}
+
+#[test]
+fn a_call_and_its_result_are_gone_on_from() {
+    let address = serve(vec![marked()], |_| {});
+    let messages = json!([
+        { "role": "user", "content": "Paint." },
+        { "role": "assistant", "content": [{ "type": "tool_use", "id": "toolu_1", "name": "paint", "input": { "color": "red" } }] },
+        { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "toolu_1", "content": "Done." }] },
+    ]);
+    let ask = with(with(request(""), &paint()), &json!({ "messages": messages, "tool_choice": { "type": "none" } }));
+    let message = post(address, PATH, &ask).ok();
+    assert!(message["content"].as_array().unwrap().iter().all(|block| block["type"] == "text"), "{message}");
+    let prompt = "[user]Paint.[end][assistant][end][tool]Done.[end][assistant]";
+    let tokens = post(address, "/tokenize", &json!({ "content": prompt })).ok();
+    assert_eq!(total(&message["usage"]), tokens["tokens"].as_array().unwrap().len() as u64);
+}
+
+#[test]
+fn thoughts_are_a_block_before_the_answer_and_end_with_their_budget() {
+    let mut entry = Entry::embedded();
+    let template = "{% for m in messages %}{{ m.content }}\n{% endfor %}\
+                    {% if add_generation_prompt and enable_thinking %}<think>\n{% endif %}";
+    entry.template = Some(template.into());
+    let address = serve(vec![entry], |_| {});
+    let thinking =
+        |fields: &Value| with(request("Why?"), &json!({ "max_tokens": 64, "stream": true, "thinking": fields }));
+    let stream = |fields: &Value| events(&post(address, PATH, &thinking(fields)));
+    let all = stream(&json!({ "type": "enabled", "budget_tokens": 8 }));
+    let block = ["content_block_start", "content_block_delta", "content_block_stop"];
+    let around = [&["message_start", "ping"][..], &block, &block, &["message_delta", "message_stop"]].concat();
+    assert_eq!(types(&all), around);
+    let kinds = |events: &[Value], name: &str, index: usize| -> Vec<String> {
+        let of =
+            events.iter().filter(|e| e["index"] == index).filter_map(|e| e[name]["type"].as_str().map(str::to_owned));
+        let mut kinds: Vec<String> = of.collect();
+        kinds.dedup();
+        kinds
+    };
+    assert_eq!(kinds(&all, "content_block", 0), ["thinking"]);
+    assert_eq!(kinds(&all, "delta", 0), ["thinking_delta", "signature_delta"]);
+    assert_eq!(
+        (kinds(&all, "content_block", 1), kinds(&all, "delta", 1)),
+        (vec!["text".into()], vec!["text_delta".into()])
+    );
+    // They can be left out, and not be there at all.
+    let omitted = stream(&json!({ "type": "enabled", "budget_tokens": 8, "display": "omitted" }));
+    assert_eq!(kinds(&omitted, "delta", 0), ["signature_delta"]);
+    assert_eq!(kinds(&stream(&json!({ "type": "disabled" })), "content_block", 0), ["text"]);
+}
+
 #[test]
 fn faults_are_said_in_the_shape_of_this_api_and_name_their_field() {
     let address = serve(vec![Entry::embedded()], |_| {});

@@ -104,6 +104,23 @@ fn a_format_holds_and_a_stop_ends() {
 }
 
 #[test]
+fn tools_and_calls_that_were_made_are_taken() {
+    let address = start();
+    let parameters = json!({ "type": "object", "properties": { "color": { "enum": ["red"] } }, "required": ["color"],
+        "additionalProperties": false });
+    let tool = json!({ "type": "function", "function": { "name": "paint", "parameters": parameters, "strict": true } });
+    let ran = json!([
+        { "role": "user", "content": "Paint." },
+        { "role": "assistant", "content": "", "tool_calls": [{ "function": { "name": "paint", "arguments": { "color": "red" } } }] },
+        { "role": "tool", "tool_name": "paint", "content": "Done." },
+    ]);
+    let answer = post(address, "/api/chat", &chat(&json!({ "tools": [tool], "messages": ran, "stream": false })));
+    assert_eq!(answer.ok()["done"], true);
+    let fault = post(address, "/api/chat", &chat(&json!({ "tools": [{ "type": "function", "function": {} }] })));
+    assert!(fault.status == 400 && fault.json()["error"].as_str().unwrap().contains("tools[0]"), "{}", fault.body);
+}
+
+#[test]
 fn models_are_listed_shown_loaded_and_let_go() {
     let address = start();
     let names = |path: &str| {

@@ -137,3 +137,39 @@ impl Writer for Lines {
         vec![Frame::Data(error(problem))]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_is_sent_once_it_is_whole() {
+        let mut lines = Lines::new(Shape::Chat, "m", Duration::ZERO);
+        let call = |index, name: &str| Part::Call { index, name: name.into() };
+        let arguments = |index, text: &str| Part::Arguments { index, text: text.into() };
+        let parts = [
+            call(0, "paint"),
+            arguments(0, "{\"color\":"),
+            arguments(0, "\"red\"}"),
+            call(1, "wait"),
+            Part::Text("Done.".into()),
+            call(2, "cut"),
+            arguments(2, "{\"sh"),
+            Part::Text(String::new()),
+        ];
+        let sent: Vec<Value> = parts
+            .into_iter()
+            .flat_map(|part| lines.part(0, part))
+            .map(|frame| match frame {
+                Frame::Data(line) => line["message"].clone(),
+                frame => panic!("{frame:?}"),
+            })
+            .collect();
+        let function = |line: &Value| line["tool_calls"][0]["function"].clone();
+        assert_eq!(function(&sent[0]), json!({ "index": 0, "name": "paint", "arguments": { "color": "red" } }));
+        assert_eq!(function(&sent[1]), json!({ "index": 1, "name": "wait", "arguments": {} }));
+        assert_eq!(sent[2]["content"], "Done.");
+        // What was cut short is not sent.
+        assert!(sent.len() == 4 && sent[3].get("tool_calls").is_none(), "{sent:?}");
+    }
+}
