@@ -6,7 +6,7 @@ mod gather;
 mod tools;
 
 pub use ask::{Ask, Prompt, Think};
-pub use gather::{Choice, Gathered};
+pub use gather::{Call, Choice, Gathered};
 pub use tools::{Tools, custom_form};
 
 use crate::App;
@@ -226,6 +226,22 @@ impl Stream for Answer {
     }
 }
 
+/// How many tokens the messages of a request become.
+pub async fn count(app: &App, ask: Ask) -> Result<usize, Problem> {
+    let generator = app.models.generator(ask.model.as_deref()).await?;
+    let counted = move || {
+        let Prompt::Messages { messages, variables } = ask.prompt else {
+            return Err(Problem::new(Kind::Internal, "only messages are counted"));
+        };
+        let prompt = generator.prompt(messages, variables, ask.think, &ask.tools)?;
+        Ok(generator.tokenizer()?.encode(&prompt, FROM_TEMPLATE)?.len())
+    };
+    tokio::task::spawn_blocking(counted).await?
+}
+
+/// The template has written the special tokens already.
+const FROM_TEMPLATE: Encode = Encode { add_special: false, parse_special: true };
+
 /// What is submitted.
 struct Prepared {
     tokens: Vec<u32>,
@@ -265,8 +281,7 @@ impl Prepared {
                     options.thoughts = Thoughts { tags: tags.clone(), budget, ..Thoughts::default() };
                 }
                 readers.extend((0..choices).map(|_| format.reader(&prompt, offered)));
-                // The template has written the special tokens already.
-                tokenizer.encode(&prompt, Encode { add_special: false, parse_special: true })?
+                tokenizer.encode(&prompt, FROM_TEMPLATE)?
             }
         };
         if tokens.is_empty() {

@@ -1,6 +1,8 @@
 //! The APIs that programs speak, one folder each: they translate requests into `answer::Ask` and answers back.
 
+mod anthropic;
 mod ggml;
+mod ollama;
 pub mod openai;
 mod own;
 
@@ -14,14 +16,15 @@ use std::sync::Arc;
 
 /// All routes of all dialects.
 pub fn routes() -> Router<Arc<App>> {
-    Router::new().merge(openai::routes()).merge(own::routes()).merge(ggml::routes())
+    let with_others = Router::new().merge(anthropic::routes()).merge(ollama::routes()).merge(ggml::routes());
+    with_others.merge(openai::routes()).merge(own::routes())
 }
 
 /// A dialect's way to say what is wrong.
 type Words = fn(&Problem) -> serde_json::Value;
 
 /// Which paths are whose; the first that fits.
-const PATHS: &[(&str, Words)] = &[("/", openai::error)];
+const PATHS: &[(&str, Words)] = &[("/v1/messages", anthropic::error), ("/api/", ollama::error), ("/", openai::error)];
 
 fn words(path: &str) -> Words {
     PATHS.iter().find(|(prefix, _)| path.starts_with(prefix)).map_or(openai::error, |(_, words)| *words)

@@ -25,6 +25,13 @@ impl FromRequest<Arc<App>> for Fields {
     }
 }
 
+/// The fields of a field.
+impl From<Map<String, Value>> for Fields {
+    fn from(fields: Map<String, Value>) -> Self {
+        Self(fields)
+    }
+}
+
 impl Fields {
     #[cfg(feature = "audio")]
     pub fn of(fields: Map<String, Value>) -> Self {
