@@ -110,9 +110,9 @@ fn what_is_wrong_with_a_recording_is_said_in_a_sentence() {
         (&[("temperature", "warm")], "temperature"),
         (&[("model", "stories")], "model"),
         (&[("prompt", "a"), ("prompt", "b")], "prompt"),
-        (&[("timestamp_granularities[]", "word")], "timestamp_granularities"),
+        (&[("timestamp_granularities[]", "word")], "timestamp_granularities[]"),
         (&[("stream", "true"), ("response_format", "srt")], "stream"),
-        (&[("include[]", "logprobs")], "include"),
+        (&[("include[]", "logprobs")], "include[]"),
     ];
     for (fields, field) in cases {
         let (status, message, at) = ask(fields, Some(&tones.german));
