@@ -4,6 +4,7 @@ mod anthropic;
 mod ggml;
 mod ollama;
 pub mod openai;
+mod operation;
 mod own;
 
 use crate::App;
@@ -12,16 +13,28 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use operation::Operation;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// All routes of all dialects.
 pub fn routes() -> Router<Arc<App>> {
     let with_others = Router::new().merge(anthropic::routes()).merge(ollama::routes()).merge(ggml::routes());
-    with_others.merge(openai::routes()).merge(own::routes())
+    with_others.merge(operation::router(operations()))
+}
+
+fn operations() -> Vec<Operation> {
+    [openai::operations(), own::operations()].into_iter().flatten().collect()
+}
+
+/// What OpenAPI says of them.
+fn document() -> Value {
+    let all = Problem::field("", "").code("");
+    operation::document(&operations(), |path| words(path)(&all))
 }
 
 /// A dialect's way to say what is wrong.
-type Words = fn(&Problem) -> serde_json::Value;
+type Words = fn(&Problem) -> Value;
 
 /// Which paths are whose; the first that fits.
 const PATHS: &[(&str, Words)] = &[("/v1/messages", anthropic::error), ("/api/", ollama::error), ("/", openai::error)];

@@ -1,5 +1,6 @@
 //! HTTP itself: connections, bodies, streams, who may ask.
 
+pub mod address;
 pub mod body;
 #[cfg(feature = "audio")]
 pub mod form;

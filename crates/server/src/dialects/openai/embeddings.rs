@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Embeddings {
+pub struct Embeddings {
     model: Option<String>,
     input: Input,
     encoding_format: Option<Encoding>,
@@ -69,7 +69,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Rerank {
+pub struct Rerank {
     model: Option<String>,
     query: String,
     documents: Option<Vec<Document>>,

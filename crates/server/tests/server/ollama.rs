@@ -1,10 +1,8 @@
 //! Ollama's API over a socket: lines, models and vectors as its clients read them.
 
-mod socket;
-
+use crate::socket::{Answer, get, post, serve};
 use akunu_server::Entry;
 use serde_json::{Value, json};
-use socket::{Answer, get, post, serve};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -182,7 +180,7 @@ fn faults_are_one_sentence_that_names_the_field() {
         let answer = post(address, path, &request);
         let body = answer.json();
         let fields: Vec<&String> = body.as_object().unwrap().keys().collect();
-        assert_eq!((answer.status, fields), (400, vec!["error"]), "{body}");
+        assert_eq!((answer.status, fields), (400, vec![&"error".to_owned()]), "{body}");
         assert!(body["error"].as_str().unwrap().contains(name), "{request}: {body}");
     }
     assert_eq!(post(address, "/api/pull", &json!({})).json()["error"], "there is nothing at /api/pull");

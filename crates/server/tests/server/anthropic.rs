@@ -1,10 +1,8 @@
 //! Anthropic's API over a socket: what its SDKs read, event by event and field by field.
 
-mod socket;
-
+use crate::socket::{self, Answer, post, serve};
 use akunu_server::Entry;
 use serde_json::{Value, json};
-use socket::{Answer, post, serve};
 use std::net::SocketAddr;
 
 const PATH: &str = "/v1/messages";
