@@ -13,7 +13,9 @@ use crate::App;
 use crate::http::stream::{self, Frame, Framing};
 use crate::models::{Generator, InUse};
 use crate::problem::{Kind, Problem};
-use akunu::{Finish, GenerateOptions, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts};
+use akunu::{
+    Finish, GenerateOptions, Grammar, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts,
+};
 use akunu_text::Encode;
 use axum::response::Response;
 use departure::Places;
@@ -255,6 +257,13 @@ impl Prepared {
     fn new(generator: &Generator, ask: Ask) -> Result<Prepared, Problem> {
         let Ask { prompt, mut options, choices, form, think, tools, .. } = ask;
         let tokenizer = generator.tokenizer()?;
+        let form = match form {
+            // What is no JSON is said where it is compiled.
+            Some(Grammar::JsonSchema(text)) => Some(Grammar::JsonSchema(
+                serde_json::from_str(&text).map_or(text, |schema| akunu_text::closed_schema(schema).to_string()),
+            )),
+            form => form,
+        };
         let (mut readers, mut places) = (Vec::new(), Places::default());
         let tokens = match prompt {
             Prompt::Tokens(tokens) => {

@@ -24,6 +24,7 @@ use families::{Arguments, Family};
 use literal::Literal;
 use parameters::Parameter;
 pub use reader::{ReplyPart, ReplyReader};
+pub use values::closed as closed_schema;
 
 /// What a model may call.
 #[derive(Clone, Debug, PartialEq)]
@@ -252,7 +253,7 @@ impl Tool {
     /// The schema of its arguments.
     fn schema(&self) -> Value {
         match &self.parameters {
-            ToolInput::Schema(schema) => values::closed(schema),
+            ToolInput::Schema(schema) => values::arguments(schema),
             ToolInput::Text(grammar) => {
                 let mut input = serde_json::json!({ "type": "string" });
                 if let Some(Grammar::Regex(pattern)) = grammar {
