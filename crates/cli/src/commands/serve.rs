@@ -22,6 +22,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         write!(terminal::out(), "{}", command.unwrap_or_default())?;
         return Ok(ExitCode::SUCCESS);
     }
+    log(matches.get_one::<String>("log").map_or("info", String::as_str));
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
     let server = Server::bind(catalog(matches)?, options)
@@ -37,6 +38,19 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     server.run()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// From here on what goes on is written to standard error.
+fn log(level: &str) {
+    use tracing_subscriber::filter::LevelFilter;
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_target(false)
+        .with_ansi(ansi)
+        .with_writer(std::io::stderr)
+        .init();
 }
 
 fn options(matches: &ArgMatches) -> Result<Options> {

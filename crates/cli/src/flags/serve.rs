@@ -93,6 +93,11 @@ pub fn serve() -> Command {
         ))
         .arg(path(settings::FILE, "A TOML file of these flags: `port = 8080`, `models = [\"a.gguf\"]`; AKUNU_SERVE_PORT and the like count more"))
         .arg(flag(settings::PRINT, "Print what counts in the end, as such a file, and do nothing else"))
+        .arg(
+            option("log", "LEVEL", "How much to log to standard error: off, error, warn, info or debug; never a prompt")
+                .value_parser(["off", "error", "warn", "info", "debug"])
+                .default_value("info"),
+        )
         .arg(flag("print-address", "Print only the address on standard output, for scripts"))
         .args(load_flags())
 }
