@@ -25,8 +25,10 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     log(matches.get_one::<String>("log").map_or("info", String::as_str));
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
-    let server = Server::bind(catalog(matches)?, options)
-        .or_fail(|e| format!("{host}:{port} cannot be listened on: {e}"), "choose another --port, or end who has it")?;
+    let server = Server::bind(catalog(matches)?, options).or_fail(
+        |e| format!("{host}:{port} cannot be served: {e}"),
+        "choose another --port or --host, or end who has it",
+    )?;
     server.warm().map_err(|why| failure(why, "see `akunu inspect`"))?;
     let address = server.address()?;
     if matches.get_flag("print-address") {
@@ -80,6 +82,8 @@ fn options(matches: &ArgMatches) -> Result<Options> {
         },
         memory: bytes("models-memory"),
         keys,
+        tls: matches.get_one::<PathBuf>("tls-cert").cloned().zip(matches.get_one("tls-key").cloned()),
+        think: matches.get_one::<String>("think").filter(|think| *think != "auto").map(|think| think == "on"),
         origins: all("allow-origin"),
         hosts: all("allow-host"),
         dropped_lines: all("drop-system-line"),
