@@ -19,12 +19,12 @@ use std::sync::Arc;
 
 /// All routes of all dialects.
 pub fn routes() -> Router<Arc<App>> {
-    let with_others = Router::new().merge(anthropic::routes()).merge(ollama::routes()).merge(ggml::routes());
-    with_others.merge(operation::router(operations()))
+    operation::router(operations())
 }
 
 fn operations() -> Vec<Operation> {
-    [openai::operations(), own::operations()].into_iter().flatten().collect()
+    let dialects = [openai::operations, anthropic::operations, ollama::operations, ggml::operations, own::operations];
+    dialects.iter().flat_map(|operations| operations()).collect()
 }
 
 /// What OpenAPI says of them.

@@ -33,10 +33,6 @@ impl From<Map<String, Value>> for Fields {
 }
 
 impl Fields {
-    #[cfg(feature = "audio")]
-    pub fn of(fields: Map<String, Value>) -> Self {
-        Self(fields)
-    }
 
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         match serde_json::from_slice(bytes) {

@@ -53,5 +53,5 @@ async fn read(mut form: Multipart, most: usize) -> Result<Form, Problem> {
         }
     }
     let file = file.ok_or_else(|| Problem::field("file", "file is missing").code("missing_field"))?;
-    Ok(Form { fields: Fields::of(fields), file })
+    Ok(Form { fields: fields.into(), file })
 }

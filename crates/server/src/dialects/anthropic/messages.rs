@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// What the prompt is made of, and the form of the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Conversation {
+pub struct Conversation {
     model: Option<String>,
     messages: Vec<Turn>,
     /// A text, or blocks of text.
@@ -35,7 +35,7 @@ struct Conversation {
 
 /// How the answer is chosen and sent.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Generation {
+pub struct Generation {
     max_tokens: Option<i64>,
     stop_sequences: Option<Vec<String>>,
     stream: Option<bool>,
@@ -113,7 +113,7 @@ enum OutputFormat {
 }
 
 /// Fields that change nothing in the answer: who asks, where it is computed, what to keep in a cache that keeps everything.
-const HARMLESS: &[&str] = &["metadata", "service_tier", "inference_geo", "cache_control"];
+pub const HARMLESS: &[&str] = &["metadata", "service_tier", "inference_geo", "cache_control"];
 
 fn take(mut fields: Fields) -> Result<(Conversation, Generation), Problem> {
     let both = (fields.take()?, fields.take()?);

@@ -5,17 +5,37 @@ mod history;
 mod message;
 mod messages;
 
-use crate::App;
+use crate::dialects::operation::{Operation, post};
 use crate::problem::{Kind, Problem};
-use axum::Router;
-use axum::routing::post;
+use messages::{Conversation, Generation};
 use serde_json::{Value, json};
-use std::sync::Arc;
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/messages", post(messages::create))
-        .route("/v1/messages/count_tokens", post(messages::count_tokens))
+pub fn operations() -> Vec<Operation> {
+    let takes = |operation: Operation| {
+        let operation = operation.takes::<Conversation>().takes::<Generation>().ignores(messages::HARMLESS);
+        operation.ignores(&["context_management"])
+    };
+    let message = json!({
+        "id": "string",
+        "type": "=message",
+        "role": "=assistant",
+        "model": "string",
+        "content": [{ "type": "string" }],
+        "stop_reason": "string",
+        "stop_sequence": "string?",
+        "usage": {
+            "input_tokens": "integer",
+            "cache_creation_input_tokens": "integer",
+            "cache_read_input_tokens": "integer",
+            "output_tokens": "integer",
+        },
+    });
+    let create = post("/v1/messages", "Answers messages, as Anthropic's API does.", messages::create);
+    let count = post("/v1/messages/count_tokens", "How many tokens messages are.", messages::count_tokens);
+    vec![
+        takes(create).gives(message).gives_text("text/event-stream"),
+        takes(count).gives(json!({ "input_tokens": "integer" })),
+    ]
 }
 
 /// `{"type": "error", "error": …}`.

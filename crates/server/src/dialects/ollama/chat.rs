@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Chat {
+pub struct Chat {
     model: Option<String>,
     messages: Option<Vec<Message>>,
     tools: Option<Vec<Value>>,
@@ -114,7 +114,7 @@ fn refuse_images(field: &str, images: Option<Vec<Value>>) -> Result<(), Problem>
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Generate {
+pub struct Generate {
     model: Option<String>,
     prompt: Option<String>,
     system: Option<String>,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Embed {
+pub struct Embed {
     model: Option<String>,
     input: Option<OneOrMany>,
     /// Cut what is too long. Where nobody says it is refused: nothing is cut in silence.
@@ -25,13 +25,13 @@ struct Embed {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Embeddings {
+pub struct Embeddings {
     model: Option<String>,
     prompt: Option<String>,
 }
 
 /// How models are loaded and write, which changes no vector.
-const HARMLESS: &[&str] = &["options", "keep_alive"];
+pub const HARMLESS: &[&str] = &["options", "keep_alive"];
 
 struct Embedded {
     model: String,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Shared {
+pub struct Shared {
     stream: Option<bool>,
     /// `"json"`, or a schema.
     format: Option<Value>,

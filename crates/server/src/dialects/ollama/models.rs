@@ -50,7 +50,7 @@ pub async fn ps(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Show {
+pub struct Show {
     model: Option<String>,
     /// An older name.
     name: Option<String>,

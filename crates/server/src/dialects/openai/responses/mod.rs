@@ -165,7 +165,7 @@ fn items(app: &App, create: &mut Create) -> Result<(Vec<Arc<Value>>, usize), Pro
     let known = if refers { app.responses.items(limits) } else { HashMap::new() };
     for (i, item) in given.into_iter().enumerate() {
         let item = input::item(&format!("input[{i}]"), item, &known)?;
-        bytes += item.to_string().len();
+        bytes += store::bytes(&item);
         items.push(item);
     }
     Ok((items, bytes))
