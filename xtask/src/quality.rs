@@ -31,7 +31,7 @@ pub fn run(tools: &Path, types: &[&str]) -> anyhow::Result<bool> {
 }
 
 fn measure(tools: &Path, types: &[&str], shared: &Path, text: &Path, folder: &Path) -> anyhow::Result<bool> {
-    let options = Options { overwrite: true, threads: None };
+    let options = Options { overwrite: true, ..Options::default() };
     let mut within = true;
     println!("{:<16} {:<8} {:>10} {:>10} {:>9}", "model", "type", "ours", "llama.cpp", "higher");
     for model in MODELS {

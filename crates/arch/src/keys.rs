@@ -123,7 +123,8 @@ impl<'a> Reader<'a> {
             // Some exporters write one value per layer; they agree in every family we know.
             let name = self.gguf_key(key);
             if let Some(gguf::Value::Array(values)) = m.get(&name) {
-                return self.uniform(&name, values);
+                let layers = m.u64(&self.gguf_key(LAYERS))?.unwrap_or(0);
+                return self.uniform(&name, values, layers);
             }
             return Ok(m.u64(&name)?.map(|v| v as usize));
         }
@@ -132,7 +133,11 @@ impl<'a> Reader<'a> {
             .transpose()
     }
 
-    fn uniform(&self, name: &str, values: &gguf::Array) -> Result<Option<usize>, Error> {
+    fn uniform(&self, name: &str, values: &gguf::Array, layers: u64) -> Result<Option<usize>, Error> {
+        if values.len() as u64 != layers {
+            let expected = format!("one for each of the {layers} layers is needed");
+            return Err(self.bad(name, format!("a list of {} values", values.len()), &expected));
+        }
         let all: Vec<i64> = values.i64s().map(|v| v.collect()).unwrap_or_default();
         match all.first() {
             Some(&first) if first >= 0 && all.iter().all(|v| *v == first) => Ok(Some(first as usize)),

@@ -1,13 +1,30 @@
 //! What can be wrong with a recording: one sentence each, naming the file.
 
+use std::fmt;
 use std::io;
 
-/// A fault and the recording it is in.
-#[derive(Debug, thiserror::Error)]
-#[error("{name}: {fault}")]
+use akunu_limits::Over;
+
+/// A fault and the recording it is in. Its only `source` is the limit that the recording is over.
+#[derive(Debug)]
 pub struct Error {
     pub name: String,
     pub fault: Fault,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.fault)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.fault {
+            Fault::TooLong { over } => Some(over),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +49,8 @@ pub enum Fault {
     NotFinite { seconds: f64 },
     #[error("changes its sample rate from {from} to {to} Hz on the way, which is not supported")]
     RateChanged { from: u32, to: u32 },
+    #[error("is longer than {over} seconds")]
+    TooLong { over: Over },
     #[error("was changed while it was read")]
     Changed,
 }

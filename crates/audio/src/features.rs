@@ -5,6 +5,7 @@
 
 use crate::mel::{SILENCE, normalize};
 use crate::{Error, FRAME_RATE, Fault, HOP, Mel, SAMPLE_RATE, Source};
+use akunu_limits::Limits;
 use std::path::Path;
 
 /// Frames as they come, log10, not normalized: a queue that forgets what it gave away.
@@ -65,7 +66,12 @@ pub struct Features {
 impl Features {
     /// Reads a recording through once, and stands at its start. `progress` is called with the seconds read so far.
     pub fn open(path: &Path, bands: usize, progress: impl FnMut(f64)) -> Result<Self, Error> {
-        Self::read(|| Source::open(path), bands, progress)
+        Self::open_within(path, bands, Limits::default(), progress)
+    }
+
+    /// As [`Self::open`], within other limits.
+    pub fn open_within(path: &Path, bands: usize, limits: Limits, progress: impl FnMut(f64)) -> Result<Self, Error> {
+        Self::read(|| Source::open_within(path, limits), bands, progress)
     }
 
     /// As [`Self::open`], of a recording that `open` opens from its start, twice.

@@ -1,6 +1,7 @@
 //! A recording as a stream of 16 kHz mono samples: decoded, mixed and resampled packet by packet.
 
 use crate::{Error, Fault, Resampler, SAMPLE_RATE, mp4};
+use akunu_limits::{Limits, over};
 use std::cell::Cell;
 use std::fs::File;
 use std::path::Path;
@@ -37,12 +38,18 @@ pub struct Source {
     taken: u64,
     damaged: usize,
     seconds: Option<f64>,
+    limits: Limits,
     ended: bool,
 }
 
 impl Source {
     /// Opens a recording; its content decides its format, not its name.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_within(path, Limits::default())
+    }
+
+    /// As [`Self::open`], within other limits.
+    pub fn open_within(path: &Path, limits: Limits) -> Result<Self, Error> {
         let name = path.display().to_string();
         let fail = |fault| Error { name: name.clone(), fault };
         // Asked first: opening a FIFO would block.
@@ -54,11 +61,16 @@ impl Source {
             _ => {}
         }
         let file = File::open(path).map_err(|e| fail(Fault::Open(e)))?;
-        Self::new(&name, Box::new(file))
+        Self::new_within(&name, Box::new(file), limits)
     }
 
     /// A recording from anything that can be read and, best, sought in.
-    pub fn new(name: &str, mut media: Box<dyn MediaSource>) -> Result<Self, Error> {
+    pub fn new(name: &str, media: Box<dyn MediaSource>) -> Result<Self, Error> {
+        Self::new_within(name, media, Limits::default())
+    }
+
+    /// As [`Self::new`], within other limits.
+    pub fn new_within(name: &str, mut media: Box<dyn MediaSource>, limits: Limits) -> Result<Self, Error> {
         let fail = |fault| Error { name: name.to_string(), fault };
         let is_mp4 = media.is_seekable() && mp4::begins(&mut media).map_err(|e| fail(Fault::Read(e)))?;
         if is_mp4 {
@@ -101,6 +113,9 @@ impl Source {
             (Some(frames), Some(rate)) => Some(frames as f64 / f64::from(rate)),
             _ => None,
         };
+        if seconds.is_some_and(|seconds| seconds > limits.audio_seconds as f64) {
+            return Err(fail(Fault::TooLong { over: over!(limits, audio_seconds) }));
+        }
         let (track, resampler) = (track.id, Resampler::new(rate.unwrap_or(SAMPLE_RATE as u32)));
         Ok(Self {
             name: name.to_string(),
@@ -114,6 +129,7 @@ impl Source {
             taken: 0,
             damaged: 0,
             seconds,
+            limits,
             ended: false,
         })
     }
@@ -191,6 +207,9 @@ impl Source {
             return Err(self.fail(Fault::NotFinite { seconds }));
         }
         self.taken += self.mono.len() as u64;
+        if self.taken > self.limits.audio_seconds.saturating_mul(rate.into()) {
+            return Err(self.fail(Fault::TooLong { over: over!(self.limits, audio_seconds) }));
+        }
         self.resampler.push(&self.mono, out);
         Ok(())
     }

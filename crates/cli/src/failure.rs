@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use akunu::{Over, SessionError};
 use akunu_formats::Fault;
 
 /// An error of the command line's own, with what to do about it.
@@ -51,7 +52,8 @@ impl<T, E: Into<anyhow::Error>> NextStep<T> for Result<T, E> {
     fn or_fail(self, sentence: impl FnOnce(&anyhow::Error) -> String, next: impl Into<String>) -> anyhow::Result<T> {
         self.map_err(|error| {
             let error = error.into();
-            Failure { sentence: sentence(&error), next: next.into(), source: Some(error) }.into()
+            let next = limit_advice(&error).unwrap_or_else(|| next.into());
+            Failure { sentence: sentence(&error), next, source: Some(error) }.into()
         })
     }
 }
@@ -104,11 +106,14 @@ pub fn causes(error: &anyhow::Error) -> Vec<String> {
 }
 
 /// What to do about errors of the libraries; they say what is wrong, the command line knows the commands.
-fn advice(error: &anyhow::Error) -> Option<&'static str> {
+fn advice(error: &anyhow::Error) -> Option<String> {
     if error.downcast_ref::<Failure>().is_some() {
         return None;
     }
-    error.chain().find_map(|cause| {
+    if let Some(next) = limit_advice(error) {
+        return Some(next);
+    }
+    let next = error.chain().find_map(|cause| {
         let next = match cause.downcast_ref::<akunu::Error>() {
             Some(akunu::Error::Format(e)) => format_advice(e),
             Some(akunu::Error::Model(akunu_arch::Error::Format(e))) => format_advice(e),
@@ -123,7 +128,17 @@ fn advice(error: &anyhow::Error) -> Option<&'static str> {
             _ => None,
         };
         next.or_else(|| cause.downcast_ref::<akunu_formats::Error>().and_then(format_advice))
-    })
+    });
+    next.map(str::to_owned)
+}
+
+/// What to do where a limit is behind an error.
+fn limit_advice(error: &anyhow::Error) -> Option<String> {
+    let over = error.chain().find_map(|cause| match cause.downcast_ref::<akunu::Error>() {
+        Some(akunu::Error::Session { error: SessionError::TooManyTokens { over, .. }, .. }) => Some(over),
+        _ => cause.downcast_ref::<Over>(),
+    })?;
+    Some(format!("where it comes from somebody you trust, raise that: `--limit {}=N`", over.name()))
 }
 
 fn format_advice(error: &akunu_formats::Error) -> Option<&'static str> {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 
 use akunu::{
-    Activations, DType, Device, Draft, Dry, GenerateOptions, Grammar, LoadOptions, Mirostat, SamplingOptions,
+    Activations, DType, Device, Draft, Dry, GenerateOptions, Grammar, Limits, LoadOptions, Mirostat, SamplingOptions,
     Speculation, Stage, Thinking,
 };
 use anyhow::Result;
@@ -27,8 +27,20 @@ pub fn load_options(matches: &ArgMatches) -> LoadOptions {
         memory: matches.try_get_one("memory").ok().flatten().copied(),
         chunk: number("chunk"),
         mapped: matches.try_get_one("mmap").ok().flatten().copied().unwrap_or(false),
+        limits: limits(matches),
         ..defaults
     }
+}
+
+/// `--limit`.
+pub fn limits(matches: &ArgMatches) -> Limits {
+    let mut limits = Limits::default();
+    let given = matches.try_get_many::<(String, u64)>("limit").ok().flatten();
+    for (name, value) in given.into_iter().flatten() {
+        // Cannot fail: the flag takes no other names.
+        let _ = limits.set(name, *value);
+    }
+    limits
 }
 
 /// `--device`.
@@ -72,20 +84,20 @@ pub fn generate_options(matches: &ArgMatches) -> Result<GenerateOptions> {
         },
         context_shift: matches.get_flag("context-shift").then_some(0),
         grammar: grammar(matches)?,
-        thinking: Thinking::Not,
+        ..GenerateOptions::default()
     })
 }
 
 /// The form that a text must have.
 fn grammar(matches: &ArgMatches) -> Result<Option<Grammar>> {
     let text = |name| matches.get_one::<String>(name);
-    let file = |name| matches.get_one::<PathBuf>(name).map(|path| input::file(path));
+    let file = |name| matches.get_one::<PathBuf>(name).map(|path| input::file(path, limits(matches)));
     if matches.get_flag("json-object") {
         return Ok(Some(Grammar::Json));
     }
     if let Some(schema) = text("json-schema") {
         let schema = match schema.strip_prefix('@') {
-            Some(path) => input::file(Path::new(path))?,
+            Some(path) => input::file(Path::new(path), limits(matches))?,
             None => schema.clone(),
         };
         return Ok(Some(Grammar::JsonSchema(schema)));

@@ -17,6 +17,7 @@ mod markdown;
 #[cfg_attr(not(feature = "hub"), path = "names_absent.rs")]
 mod names;
 mod program_table;
+mod settings;
 mod slash;
 mod source;
 mod table;
@@ -38,6 +39,18 @@ fn main() -> ExitCode {
     let matches = match flags::tree().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, &arguments),
+    };
+    let matches = match settings::complete(&flags::tree(), &arguments, &matches) {
+        Ok(all) if all == arguments => Ok(Ok(matches)),
+        all => all.map(|all| flags::tree().try_get_matches_from(all)),
+    };
+    let matches = match matches {
+        Ok(Ok(matches)) => matches,
+        Ok(Err(error)) => return usage(&error, &arguments),
+        Err(error) => {
+            report(&error, false);
+            return ExitCode::from(USAGE);
+        }
     };
     match commands::dispatch(&matches) {
         Ok(status) => status,

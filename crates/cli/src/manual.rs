@@ -25,7 +25,7 @@ pub fn markdown(tree: Command) -> String {
     }
     shared.write(&mut text);
     if let Some(after) = tree.get_after_long_help() {
-        let _ = writeln!(text, "\n## Environment and exit status\n\n```text\n{after}\n```");
+        let _ = writeln!(text, "\n## Limits, environment and exit status\n\n```text\n{after}\n```");
     }
     text
 }

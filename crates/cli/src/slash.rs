@@ -107,7 +107,7 @@ fn load(conversation: &mut Conversation, path: &str) -> Result<Outcome> {
 
 /// Goes on with a saved conversation.
 pub fn load_file(conversation: &mut Conversation, path: &Path) -> Result<()> {
-    let text = input::file(path)?;
+    let text = input::file(path, conversation.writer.engine.file().limits())?;
     let named = |what: String| failure(format!("{}: {what}", path.display()), "give a file that `/save` wrote");
     conversation.load(&text).map_err(named)
 }

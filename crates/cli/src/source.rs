@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use akunu::{Engine, LoadOptions};
+use akunu::{Engine, Limits, LoadOptions};
 use akunu_formats::ModelFile;
 use anyhow::Result;
 use clap::ArgMatches;
@@ -52,15 +52,15 @@ impl Source {
     }
 
     /// Opens the file and validates it; nothing is loaded.
-    pub fn open(&self) -> Result<ModelFile> {
+    pub fn open(&self, limits: Limits) -> Result<ModelFile> {
         Ok(match self {
-            Self::Embedded => akunu::embedded_model()?,
-            Self::Path(path) => ModelFile::open(path)?,
+            Self::Embedded => akunu::embedded_model()?.within(limits),
+            Self::Path(path) => ModelFile::open_within(path, limits)?,
         })
     }
 
     pub fn load(&self, options: LoadOptions) -> Result<Engine> {
-        Ok(Engine::from_file(self.open()?, options)?)
+        Ok(Engine::from_file(self.open(options.limits)?, options)?)
     }
 
     /// What it is called in output.

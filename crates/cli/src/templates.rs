@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use akunu::Limits;
 use akunu_formats::ModelFile;
 use akunu_text::{ChatTemplate, Error};
 use anyhow::Result;
@@ -10,9 +11,10 @@ use crate::failure::{NextStep, failure};
 use crate::input;
 
 /// The template in a file.
-pub fn from_file(path: &Path) -> Result<ChatTemplate> {
-    let source = input::file(path)?;
-    ChatTemplate::new(&source).or_fail(|e| format!("{}: {e}", path.display()), "give a Jinja chat template")
+pub fn from_file(path: &Path, limits: Limits) -> Result<ChatTemplate> {
+    let source = input::file(path, limits)?;
+    ChatTemplate::new_within(&source, limits)
+        .or_fail(|e| format!("{}: {e}", path.display()), "give a Jinja chat template")
 }
 
 /// The model's own template; `next` is what to do where it has none that works.

@@ -1,18 +1,11 @@
 //! Transcripts as people keep them: text, subtitles, JSON, tables.
 
-use akunu::speech::{Segment, Transcript};
+use akunu::speech::{Cue, Transcript, srt, vtt};
 use serde_json::{Value, json};
-
-/// One line of a subtitle or table.
-struct Cue<'a> {
-    start: f64,
-    end: f64,
-    text: &'a str,
-}
 
 /// A whole transcript in a format of the flag table.
 pub fn write(transcript: &Transcript, format: &str, words: bool) -> String {
-    let cues: Vec<Cue<'_>> = transcript.segments.iter().flat_map(|s| cues(s, words)).collect();
+    let cues = transcript.cues(words);
     match format {
         "srt" => srt(&cues),
         "vtt" => vtt(&cues),
@@ -20,38 +13,6 @@ pub fn write(transcript: &Transcript, format: &str, words: bool) -> String {
         "json" => format!("{}\n", json(transcript, words)),
         _ => transcript.segments.iter().map(|s| format!("{}\n", s.text.trim())).collect(),
     }
-}
-
-fn cues(segment: &Segment, words: bool) -> Vec<Cue<'_>> {
-    match words && !segment.words.is_empty() {
-        true => segment.words.iter().map(|w| Cue { start: w.start, end: w.end, text: w.text.trim() }).collect(),
-        false => vec![Cue { start: segment.start, end: segment.end, text: segment.text.trim() }],
-    }
-}
-
-/// Hours, minutes, seconds and milliseconds.
-fn clock(seconds: f64, point: char) -> String {
-    let ms = (seconds.max(0.0) * 1000.0).round() as u64;
-    let (h, m, s, ms) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1000 % 60, ms % 1000);
-    format!("{h:02}:{m:02}:{s:02}{point}{ms:03}")
-}
-
-/// An arrow inside a cue would end it.
-fn cue_text(text: &str) -> String {
-    text.replace("-->", "->").replace('\n', " ")
-}
-
-fn srt(cues: &[Cue<'_>]) -> String {
-    let cue = |(i, c): (usize, &Cue<'_>)| {
-        format!("{}\n{} --> {}\n{}\n\n", i + 1, clock(c.start, ','), clock(c.end, ','), cue_text(c.text))
-    };
-    cues.iter().enumerate().map(cue).collect()
-}
-
-fn vtt(cues: &[Cue<'_>]) -> String {
-    let escape = |text: &str| cue_text(text).replace('&', "&amp;").replace('<', "&lt;");
-    let cue = |c: &Cue<'_>| format!("{} --> {}\n{}\n\n", clock(c.start, '.'), clock(c.end, '.'), escape(c.text));
-    format!("WEBVTT\n\n{}", cues.iter().map(cue).collect::<String>())
 }
 
 /// Times in seconds; a quote in a text is written twice.
@@ -94,6 +55,7 @@ fn json(transcript: &Transcript, words: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use akunu::speech::Segment;
 
     fn transcript() -> Transcript {
         let segment = Segment {

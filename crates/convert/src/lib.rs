@@ -24,6 +24,7 @@ use akunu_arch::{Model, Outline, Role};
 use akunu_dtype::DType;
 use akunu_formats::gguf::{self, TensorWriter, Writer};
 use akunu_formats::{Container, Metadata, ModelFile, Tensor};
+use akunu_limits::Limits;
 
 use mixture::ModelFacts;
 use rows::Rows;
@@ -37,6 +38,8 @@ pub struct Options {
     pub overwrite: bool,
     /// `None`: as many as the machine has.
     pub threads: Option<usize>,
+    /// What the source may cost.
+    pub limits: Limits,
 }
 
 /// What was written.
@@ -64,7 +67,7 @@ pub fn convert(
     {
         return Err(Error::SameFile { path: source.into() });
     }
-    let file = ModelFile::open(source)?;
+    let file = ModelFile::open_within(source, options.limits)?;
     let model = Model::read(&file)?;
     let mut writer = Writer::create(destination, options.overwrite)?;
     let mut outline = None;

@@ -78,7 +78,7 @@ pub fn read(file: &ModelFile, vocab: usize, framed: bool) -> Result<Option<Vocab
         vocabulary.pre = rule;
         vocabulary.merges = merges(model).map(|(left, right)| format!("{left} {right}")).collect();
     }
-    let written = Tokenizer::from_gguf(vocabulary.as_gguf())?;
+    let written = Tokenizer::from_gguf_within(vocabulary.as_gguf(), file.limits())?;
     let read = |t: &Tokenizer| t.encode(PROBE, Encode { add_special: framed, parse_special: true });
     if read(&written)? != read(&tokenizer)? {
         return Err(not_supported("this tokenizer: in a GGUF file it would read text differently"));
@@ -89,7 +89,7 @@ pub fn read(file: &ModelFile, vocab: usize, framed: bool) -> Result<Option<Vocab
 /// The vocabulary of a model of speech that ranks its tokens and does not name those that are no words.
 pub fn of_speech(file: &ModelFile, vocab: usize) -> Result<Vocabulary, Error> {
     let not_supported = |what: &str| Error::NotSupported { path: file.path().into(), what: what.into() };
-    let ranked = Ranked::new(file.tokens())?;
+    let ranked = Ranked::new(file.tokens())?.within(file.limits());
     let marks = SpeechMarks::of_size(vocab).ok_or_else(|| not_supported(&format!("a vocabulary of {vocab} tokens")))?;
     let (mut tokens, merges) = ranked.as_byte_pairs();
     tokens.truncate(marks.end as usize);
@@ -104,7 +104,9 @@ pub fn of_speech(file: &ModelFile, vocab: usize) -> Result<Vocabulary, Error> {
     let end = Some(marks.end);
     let vocabulary =
         Vocabulary { model: "gpt2", pre: "gpt-2", tokens, types, merges, bos: end, eos: end, ..Vocabulary::default() };
-    if Tokenizer::from_gguf(vocabulary.as_gguf())?.encode(PROBE, Encode::default())? != ranked.encode(PROBE)? {
+    if Tokenizer::from_gguf_within(vocabulary.as_gguf(), file.limits())?.encode(PROBE, Encode::default())?
+        != ranked.encode(PROBE)?
+    {
         return Err(not_supported("this vocabulary: in a GGUF file it would read text differently"));
     }
     Ok(vocabulary)

@@ -25,7 +25,7 @@ fn every_type_converts_and_loads_with_its_formats() {
     let source = fixtures::path("gguf/stories-llama-Q4_0.gguf");
     for mixture in MIXTURES {
         let path = dir.join("out.gguf");
-        let options = Options { overwrite: true, threads: Some(2) };
+        let options = Options { overwrite: true, threads: Some(2), ..Options::default() };
         let report = convert(&source, &path, mixture.name, options, &mut |_, _| {}).unwrap();
         assert!(report.tokenizer, "{}", mixture.name);
         let file = ModelFile::open(&path).unwrap();
@@ -61,11 +61,17 @@ fn progress_ends_at_the_total_and_one_thread_writes_what_two_do() {
         let path = dir.join(&format!("{threads}.gguf"));
         let mut last = (0, 0);
         let mut steps = 0;
-        convert(&source, &path, "q5_k_m", Options { overwrite: false, threads: Some(threads) }, &mut |done, total| {
-            assert!(done >= last.0 && done <= total);
-            last = (done, total);
-            steps += 1;
-        })
+        convert(
+            &source,
+            &path,
+            "q5_k_m",
+            Options { overwrite: false, threads: Some(threads), ..Options::default() },
+            &mut |done, total| {
+                assert!(done >= last.0 && done <= total);
+                last = (done, total);
+                steps += 1;
+            },
+        )
         .unwrap();
         assert!(last.0 == last.1 && steps > 10, "{last:?}, {steps} steps");
         files.push(fs::read(path).unwrap());
@@ -83,7 +89,7 @@ fn nothing_is_overwritten_unasked_and_a_failure_leaves_nothing() {
     assert_eq!(fs::read(&taken).unwrap(), b"precious");
     let copy = dir.join("copy.gguf");
     fs::copy(&source, &copy).unwrap();
-    let same = convert(&copy, &copy, "q8_0", Options { overwrite: true, threads: None }, &mut |_, _| {});
+    let same = convert(&copy, &copy, "q8_0", Options { overwrite: true, ..Options::default() }, &mut |_, _| {});
     assert!(matches!(same, Err(Error::SameFile { .. })));
     let error = to_gguf(&source, &dir.join("x.gguf"), "q9_9").unwrap_err().to_string();
     assert!(error.contains("\"q9_9\"") && error.contains("q4_k_m"), "{error}");

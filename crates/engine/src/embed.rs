@@ -61,7 +61,7 @@ pub struct Embedder {
 impl Embedder {
     /// Loads a GGUF file, a safetensors file, or an HF directory.
     pub fn load(path: &Path, options: LoadOptions, reading: Reading) -> Result<Embedder, Error> {
-        Self::from_file(ModelFile::open(path)?, options, reading)
+        Self::from_file(ModelFile::open_within(path, options.limits)?, options, reading)
     }
 
     /// Of the options, those about a KV cache do not matter.

@@ -48,10 +48,24 @@ pub struct Engine {
     copies: Vec<Copy>,
     /// Rows of the last step that the host reads the logits of.
     wanted: Vec<u32>,
-    /// Made when the first grammar is.
-    grammars: OnceLock<Grammars>,
+    grammars: Arc<OnceLock<Grammars>>,
     /// Where the workers leave a processor free.
     masks: OnceLock<Option<Masks>>,
+}
+
+/// Grammars for a vocabulary, made when the first one is compiled.
+pub(crate) fn made<'g>(
+    grammars: &'g OnceLock<Grammars>,
+    tokenizer: &Tokenizer,
+    vocab: usize,
+) -> Result<&'g Grammars, Error> {
+    match grammars.get() {
+        Some(grammars) => Ok(grammars),
+        None => {
+            let made = Grammars::new(tokenizer, vocab)?;
+            Ok(grammars.get_or_init(|| made))
+        }
+    }
 }
 
 /// The programs of rows that decode, by rows, and that of prompts.
@@ -90,7 +104,7 @@ impl Engine {
 
     /// Loads a GGUF file, a safetensors file, or an HF or MLX directory.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Engine, Error> {
-        Self::from_file(ModelFile::open(path)?, options)
+        Self::from_file(ModelFile::open_within(path, options.limits)?, options)
     }
 
     /// The model inside the binary.
@@ -149,7 +163,7 @@ impl Engine {
             max_chain: prefers.max_chain,
             copies: Vec::new(),
             wanted: Vec::new(),
-            grammars: OnceLock::new(),
+            grammars: Arc::default(),
             masks: OnceLock::new(),
         })
     }
@@ -177,13 +191,12 @@ impl Engine {
 
     /// What compiles grammars for this model's vocabulary.
     pub fn grammars(&self) -> Result<&Grammars, Error> {
-        match self.grammars.get() {
-            Some(grammars) => Ok(grammars),
-            None => {
-                let made = Grammars::new(self.need_tokenizer()?, self.vocab())?;
-                Ok(self.grammars.get_or_init(|| made))
-            }
-        }
+        made(&self.grammars, self.need_tokenizer()?, self.vocab())
+    }
+
+    /// Where [`Self::grammars`] are once they are made.
+    pub(crate) fn shared_grammars(&self) -> Arc<OnceLock<Grammars>> {
+        self.grammars.clone()
     }
 
     /// The thread that computes masks while steps run. There is none where the workers need every processor: they would

@@ -4,6 +4,7 @@ use crate::{Device, Error};
 use akunu_arch::Model;
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
+use akunu_limits::Limits;
 use akunu_plan::program::ActivationLayout;
 use akunu_plan::{BuildOptions, Output, Preferences, WeightFile};
 use akunu_text::Tokenizer;
@@ -49,6 +50,8 @@ pub struct LoadOptions {
     /// Round rope frequencies and the embedding's scale to the file's float type: for comparing with a PyTorch module that
     /// is cast as a whole.
     pub round_constants: bool,
+    /// What the file, its vocabulary and its template may cost, and texts and sessions that the model reads.
+    pub limits: Limits,
 }
 
 /// The longest context there can be: positions are 32 bits.
@@ -72,6 +75,7 @@ impl Default for LoadOptions {
             memory: None,
             mapped: false,
             round_constants: false,
+            limits: Limits::default(),
         }
     }
 }
@@ -103,7 +107,7 @@ pub(crate) struct Opened {
 
 impl Opened {
     pub fn read(file: ModelFile, options: &LoadOptions) -> Result<Self, Error> {
-        let file = Arc::new(file);
+        let file = Arc::new(file.within(options.limits));
         let vocabulary = Vocabulary::read(file.clone(), !options.mapped)?;
         let mut model = Model::read(&file)?;
         if options.round_constants {

@@ -6,42 +6,41 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use akunu_limits::{Limits, over};
 use serde::de::{self, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 
 use crate::error::{Error, Fault, Name};
-use crate::map::Bytes;
-use crate::model_file::{Container, Contents, MAX_TENSORS, Metadata};
+use crate::map::{Bytes, check_length};
+use crate::model_file::{Container, Contents, Metadata, check_tensors};
 use crate::safetensors::File;
 use crate::{json, mlx};
 
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
 const INDEX: &str = "model.safetensors.index.json";
-/// The largest public index has some 15 MB.
-const MAX_INDEX: u64 = 32 << 20;
 
 /// A model directory. A whole `model.safetensors` is preferred to an index, which may be left over from before merging.
-pub(crate) fn open(directory: &Path) -> Result<Contents, Error> {
+pub(crate) fn open(directory: &Path, limits: &Limits) -> Result<Contents, Error> {
     let single = directory.join(WEIGHTS);
     let index = directory.join(INDEX);
     let files = if exists(&single)? {
-        vec![File::open(&single)?]
+        vec![File::read(&single, Bytes::map(&single)?, limits)?]
     } else if exists(&index)? {
-        open_shards(directory, &index)?
+        open_shards(directory, &index, limits)?
     } else {
         return Err(Error::new(directory, Fault::NoWeights));
     };
-    let config = json::read(&directory.join(CONFIG))?;
+    let config = json::read(&directory.join(CONFIG), limits)?;
     contents(directory.to_path_buf(), config, files)
 }
 
 /// A single safetensors file, with the `config.json` beside it if there is one.
-pub(crate) fn open_file(path: &Path, bytes: Bytes) -> Result<Contents, Error> {
+pub(crate) fn open_file(path: &Path, bytes: Bytes, limits: &Limits) -> Result<Contents, Error> {
     let directory = path.parent().unwrap_or(Path::new("")).to_path_buf();
-    let file = File::read(path, bytes)?;
+    let file = File::read(path, bytes, limits)?;
     let config = directory.join(CONFIG);
-    let config = if exists(&config)? { json::read(&config)? } else { Value::Null };
+    let config = if exists(&config)? { json::read(&config, limits)? } else { Value::Null };
     contents(directory, config, vec![file])
 }
 
@@ -68,14 +67,11 @@ pub(crate) fn is_plain_name(name: &str) -> bool {
     plain && components.next().is_none() && !name.contains(['/', '\\', ':', '\0'])
 }
 
-fn open_shards(directory: &Path, index: &Path) -> Result<Vec<File>, Error> {
+fn open_shards(directory: &Path, index: &Path, limits: &Limits) -> Result<Vec<File>, Error> {
     // Mapped, as it is read twice and not kept.
     let bytes = Bytes::map(index)?;
-    if bytes.len() as u64 > MAX_INDEX {
-        let (what, found) = ("the file's length".into(), bytes.len() as u64);
-        return Err(Error::new(index, Fault::Limit { what, found, limit: MAX_INDEX }));
-    }
-    let mut shards = Shards::new(directory);
+    check_length(index, bytes.len() as u64, over!(limits, index_bytes))?;
+    let mut shards = Shards::new(directory, limits);
     walk(index, &bytes, &mut |_, shard| shards.open(shard))?;
 
     // A second walk finds the tensors: the map is not kept in memory, only a mark for each tensor that is there.
@@ -96,14 +92,15 @@ fn open_shards(directory: &Path, index: &Path) -> Result<Vec<File>, Error> {
 /// The shards that were named so far.
 struct Shards<'a> {
     directory: &'a Path,
+    limits: &'a Limits,
     files: Vec<File>,
     by_name: HashMap<String, usize>,
     tensors: u64,
 }
 
 impl<'a> Shards<'a> {
-    fn new(directory: &'a Path) -> Self {
-        Self { directory, files: Vec::new(), by_name: HashMap::new(), tensors: 0 }
+    fn new(directory: &'a Path, limits: &'a Limits) -> Self {
+        Self { directory, limits, files: Vec::new(), by_name: HashMap::new(), tensors: 0 }
     }
 
     fn open(&mut self, shard: &str) -> Result<(), Error> {
@@ -116,12 +113,9 @@ impl<'a> Shards<'a> {
             return Err(Error::new(&self.directory.join(INDEX), fault));
         }
         let path = self.directory.join(shard);
-        let file = File::open(&path)?;
+        let file = File::read(&path, Bytes::map(&path)?, self.limits)?;
         self.tensors += file.entries().len() as u64;
-        if self.tensors > MAX_TENSORS {
-            let what = "the number of tensors".into();
-            return Err(Error::new(&path, Fault::Limit { what, found: self.tensors, limit: MAX_TENSORS }));
-        }
+        check_tensors(self.tensors, self.limits).map_err(|fault| Error::new(&path, fault))?;
         self.by_name.insert(shard.to_owned(), self.files.len());
         self.files.push(file);
         Ok(())

@@ -4,12 +4,29 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A fault and the file it is in; prints as one sentence, the fault included (and so has no `source`).
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {fault}", file.display())]
+use akunu_limits::Over;
+
+/// A fault and the file it is in; prints as one sentence, the fault included. Its only `source` is the limit that the file
+/// is over.
+#[derive(Debug)]
 pub struct Error {
     pub file: PathBuf,
     pub fault: Fault,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.fault)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.fault {
+            Fault::Over { over, .. } => Some(over),
+            _ => None,
+        }
+    }
 }
 
 impl Error {
@@ -66,6 +83,9 @@ pub enum Fault {
     Truncated { what: String, needs: u64, offset: u64, len: u64 },
     #[error("{what} is {found}, over the limit of {limit}")]
     Limit { what: String, found: u64, limit: u64 },
+    /// Over one of [`akunu_limits::Limits`].
+    #[error("{what} is {found}, over {over}")]
+    Over { what: &'static str, found: u64, over: Over },
     #[error("{what} at offset {offset} is not UTF-8")]
     NotUtf8 { what: String, offset: u64 },
     #[error("{what} {name} appears twice")]

@@ -6,12 +6,13 @@
 use std::path::Path;
 
 use akunu_dtype::DType;
+use akunu_limits::Limits;
 
 use crate::cursor::Cursor;
 use crate::error::{Error, Fault, Name};
 use crate::gguf::{Field, Metadata as Keys, byte_size};
 use crate::map::Bytes;
-use crate::model_file::{Container, Contents, MAX_TENSORS, Metadata, Span, Tensor};
+use crate::model_file::{Container, Contents, Metadata, Span, Tensor, check_tensors};
 
 /// "ggml" as a little-endian word.
 const MAGIC: &[u8; 4] = b"lmgg";
@@ -42,7 +43,7 @@ pub(crate) fn is_ggml(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC)
 }
 
-pub(crate) fn open(path: &Path, bytes: Bytes) -> Result<Contents, Error> {
+pub(crate) fn open(path: &Path, bytes: Bytes, limits: &Limits) -> Result<Contents, Error> {
     let mut cursor = Cursor::new(path, &bytes);
     cursor.take(4, &"the magic")?;
     let metadata = numbers(path, &mut cursor)?;
@@ -50,10 +51,7 @@ pub(crate) fn open(path: &Path, bytes: Bytes) -> Result<Contents, Error> {
     let tokens = vocabulary(&mut cursor)?;
     let mut tensors = Vec::new();
     while cursor.remaining() > 0 {
-        if tensors.len() as u64 == MAX_TENSORS {
-            let (what, limit) = ("the number of tensors".into(), MAX_TENSORS);
-            return Err(cursor.fail(Fault::Limit { what, found: limit + 1, limit }));
-        }
+        check_tensors(tensors.len() as u64 + 1, limits).map_err(|fault| cursor.fail(fault))?;
         tensors.push(tensor(&mut cursor, tensors.len())?);
     }
     let metadata = Metadata::Gguf(metadata);

@@ -2,26 +2,21 @@
 
 use std::path::Path;
 
+use akunu_limits::{Limits, over};
 use serde_json::Value;
 
 use crate::error::{Error, Fault};
 use crate::map::read_bounded;
 
-/// The largest `config.json`; real ones with per-tensor settings have some 100 kB.
-const MAX_BYTES: u64 = 4 << 20;
-
-/// A parsed value costs up to some 500 bytes whatever it costs in the file (a map of one entry is the worst), so
-/// values are counted before they are made.
-const MAX_VALUES: usize = 60_000;
-
-/// Reads and parses a configuration file.
-pub(crate) fn read(path: &Path) -> Result<Value, Error> {
-    let mut bytes = read_bounded(path, MAX_BYTES)?;
+/// Reads and parses a configuration file. A parsed value costs up to some 500 bytes whatever it costs in the file (a map of
+/// one entry is the worst), so values are counted before they are made.
+pub(crate) fn read(path: &Path, limits: &Limits) -> Result<Value, Error> {
+    let mut bytes = read_bounded(path, over!(limits, config_bytes))?;
     let fail = |fault| Error::new(path, fault);
-    let values = count_values(&bytes);
-    if values > MAX_VALUES {
-        let (found, limit) = (values as u64, MAX_VALUES as u64);
-        return Err(fail(Fault::Limit { what: "the number of JSON values".into(), found, limit }));
+    let found = count_values(&bytes) as u64;
+    if found > limits.config_values {
+        let over = over!(limits, config_values);
+        return Err(fail(Fault::Over { what: "the number of JSON values", found, over }));
     }
     drop_infinities(&mut bytes);
     serde_json::from_slice(&bytes).map_err(|e| fail(Fault::Json(e.to_string())))

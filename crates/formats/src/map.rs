@@ -15,6 +15,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use akunu_limits::Over;
 use memmap2::Mmap;
 
 use crate::error::{Error, Fault};
@@ -127,16 +128,22 @@ pub(crate) fn regular(metadata: &Metadata) -> Result<(), Fault> {
     Err(Fault::NotAFile { found: if kind.is_dir() { "a directory" } else { "something else" } })
 }
 
-/// The whole of a regular file that has at most `limit` bytes.
-pub(crate) fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
+/// Errs where a file has more bytes than it may.
+pub(crate) fn check_length(path: &Path, found: u64, limit: Over) -> Result<(), Error> {
+    if found <= limit.most {
+        return Ok(());
+    }
+    Err(Error::new(path, Fault::Over { what: "the file's length", found, over: limit }))
+}
+
+/// The whole of a regular file that is not over `limit`.
+pub(crate) fn read_bounded(path: &Path, limit: Over) -> Result<Vec<u8>, Error> {
     let fail = |fault| Error::new(path, fault);
     let (file, len) = open_regular(path)?;
-    let over = |found| fail(Fault::Limit { what: "the file's length".into(), found, limit });
-    if len > limit {
-        return Err(over(len));
-    }
+    check_length(path, len, limit)?;
     let mut out = Vec::with_capacity(len as usize);
     // One byte more than allowed, so that a file that grew meanwhile is noticed.
-    file.take(limit + 1).read_to_end(&mut out).map_err(|e| fail(Fault::Read(e)))?;
-    if out.len() as u64 > limit { Err(over(out.len() as u64)) } else { Ok(out) }
+    file.take(limit.most.saturating_add(1)).read_to_end(&mut out).map_err(|e| fail(Fault::Read(e)))?;
+    check_length(path, out.len() as u64, limit)?;
+    Ok(out)
 }

@@ -5,18 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use akunu_dtype::{DType, Planes};
+use akunu_limits::{Limits, over};
 
 use crate::error::{Error, Fault, Name};
 use crate::map::{Bytes, read_bounded};
 use crate::{directory, ggml, gguf};
 
-/// The most tensors a model may have over all its files; a mixture of 384 experts in 61 layers has some 70,000.
-pub(crate) const MAX_TENSORS: u64 = 1 << 17;
-
 /// Bytes that [`ModelFile::read_ahead`] asks for, at most.
 const READ_AHEAD: usize = 256 << 20;
-/// The largest file that [`ModelFile::side_file`] reads.
-const MAX_SIDE_FILE: u64 = 256 << 20;
 
 /// How the tensors are stored on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -85,6 +81,15 @@ pub struct ModelFile {
     /// Where side files are: the directory of a safetensors model.
     directory: Option<PathBuf>,
     tokens: Vec<Span>,
+    limits: Limits,
+}
+
+/// Errs where a model has more tensors than it may.
+pub(crate) fn check_tensors(found: u64, limits: &Limits) -> Result<(), Fault> {
+    if found <= limits.tensors {
+        return Ok(());
+    }
+    Err(Fault::Over { what: "the number of tensors", found, over: over!(limits, tensors) })
 }
 
 /// What a reader found, before the checks that all containers share.
@@ -102,21 +107,26 @@ impl ModelFile {
     /// Opens a GGUF file (the first part of a split one opens all), a Whisper ggml file, a safetensors file, or a directory
     /// with `config.json` and safetensors. The content decides, not the name.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        Self::open_within(path, Limits::default())
+    }
+
+    /// As [`Self::open`], within other limits, which also hold for what is read from it later.
+    pub fn open_within(path: &Path, limits: Limits) -> Result<Self, Error> {
         let metadata = fs::metadata(path).map_err(|e| Error::new(path, Fault::Open(e)))?;
         if metadata.is_dir() {
-            return Self::assemble(path, directory::open(path)?);
+            return Self::assemble(path, directory::open(path, &limits)?, limits);
         }
         let bytes = Bytes::map(path)?;
         let contents = if gguf::is_gguf(path, &bytes)? {
-            gguf::open(path, bytes)?
+            gguf::open(path, bytes, &limits)?
         } else if ggml::is_ggml(&bytes) {
-            ggml::open(path, bytes)?
+            ggml::open(path, bytes, &limits)?
         } else if crate::safetensors::is_safetensors(&bytes) {
-            directory::open_file(path, bytes)?
+            directory::open_file(path, bytes, &limits)?
         } else {
             return Err(Error::new(path, Fault::UnknownContainer));
         };
-        Self::assemble(path, contents)
+        Self::assemble(path, contents, limits)
     }
 
     /// A GGUF file inside the binary; `name` stands for its path in messages.
@@ -126,10 +136,11 @@ impl ModelFile {
         if !gguf::is_gguf(path, &bytes)? {
             return Err(Error::new(path, Fault::UnknownContainer));
         }
-        Self::assemble(path, gguf::open_single(path, bytes)?)
+        let limits = Limits::default();
+        Self::assemble(path, gguf::open_single(path, bytes, &limits)?, limits)
     }
 
-    fn assemble(path: &Path, contents: Contents) -> Result<Self, Error> {
+    fn assemble(path: &Path, contents: Contents, limits: Limits) -> Result<Self, Error> {
         let Contents { container, metadata, tensors, maps, directory, tokens } = contents;
         let mut by_name = HashMap::with_capacity(tensors.len());
         for (index, tensor) in tensors.iter().enumerate() {
@@ -138,7 +149,17 @@ impl ModelFile {
                 return Err(Error::new(path, fault));
             }
         }
-        Ok(Self { path: path.to_path_buf(), container, metadata, tensors, by_name, maps, directory, tokens })
+        Ok(Self { path: path.to_path_buf(), container, metadata, tensors, by_name, maps, directory, tokens, limits })
+    }
+
+    /// The limits within which its tokenizer, template and other side files are read.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The same file; what is read from it later is read within `limits`.
+    pub fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The path it was opened with.
@@ -221,7 +242,7 @@ impl ModelFile {
         }
         match fs::metadata(&path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-            _ => Some(read_bounded(&path, MAX_SIDE_FILE)),
+            _ => Some(read_bounded(&path, over!(self.limits, side_file_bytes))),
         }
     }
 }

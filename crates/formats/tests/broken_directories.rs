@@ -89,8 +89,8 @@ fn configurations() {
         (&deep, "the number of JSON values is 1000001, over the limit"),
         (&deep[..10_000], "recursion limit exceeded"),
         (&maps, "the number of JSON values is 1000002, over the limit"),
-        (&numbers, "over the limit of 60000"),
-        (&long, "the file's length is 5000002, over the limit of 4194304"),
+        (&numbers, "over the limit config-values of 60000"),
+        (&long, "the file's length is 5000002, over the limit config-bytes of 4194304"),
     ] {
         let dir = TempDir::new();
         dir.write("model.safetensors", &safetensors(SAFETENSORS, SAFETENSORS_DATA));
@@ -243,5 +243,5 @@ fn a_fault_at_the_end_of_a_long_list_costs_little() {
     write(count);
     assert!(message(dir.path()).contains("tensor \"x.weight\" has packed words"));
     write(count + 1);
-    assert!(message(dir.path()).contains("more than 131072 tensors"));
+    assert!(message(dir.path()).contains("the number of tensors is 131073, over the limit tensors of 131072"));
 }

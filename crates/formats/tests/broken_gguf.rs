@@ -233,5 +233,5 @@ fn a_fault_at_the_end_of_a_long_list_costs_little() {
     assert!(message(&path).contains("tensor \"t1\" appears twice"));
     infos.push(info("t", &[1], 0, 0));
     let path = dir.write("long.gguf", &file(infos));
-    assert!(message(&path).contains("the number of tensors is 131073, over the limit of 131072"));
+    assert!(message(&path).contains("the number of tensors is 131073, over the limit tensors of 131072"));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use akunu_dtype::DType;
 use akunu_formats::{Container, Fault, Metadata, ModelFile};
-use akunu_testkit::{TempDir, fixtures};
+use akunu_testkit::{TempDir, fixtures, quarter_of_limits};
 use support::*;
 
 #[test]
@@ -112,7 +112,7 @@ fn a_model_file_goes_between_threads() {
     sendable::<akunu_formats::Error>();
 }
 
-/// Everything in the shared fixtures, where they are there.
+/// Everything in the shared fixtures, where they are there, at a quarter of the limits.
 #[test]
 fn all_shared_fixtures() {
     let Some(shared) = fixtures::shared("") else { return };
@@ -120,7 +120,7 @@ fn all_shared_fixtures() {
         let paths = std::fs::read_dir(shared.join(folder)).unwrap().map(|e| e.unwrap().path());
         let mut read = 0;
         for path in paths.filter(|p| p.is_dir() || p.extension().is_some_and(|e| e == "gguf")) {
-            match open(&path) {
+            match open_within(&path, quarter_of_limits()) {
                 Ok(file) => {
                     read_everything(&file);
                     read += 1;

@@ -16,6 +16,7 @@ pub use options::{Options, RequestLimits};
 
 use axum::Router;
 use http::guard::{Keys, guard};
+use http::rate::Rates;
 use models::Models;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -30,9 +31,11 @@ use tokio::sync::watch;
 
 /// What all requests share.
 pub struct App {
-    options: Options,
+    options: Arc<Options>,
     models: Arc<Models>,
     keys: Keys,
+    rates: Rates,
+    responses: dialects::openai::Store,
     /// The second it began.
     started: u64,
     /// It has been asked to end.
@@ -48,7 +51,7 @@ pub struct Server {
 
 impl Server {
     /// Takes the port.
-    pub fn bind(mut options: Options) -> io::Result<Server> {
+    pub fn bind(catalog: Catalog, options: Options) -> io::Result<Server> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(64)
@@ -56,10 +59,17 @@ impl Server {
             .enable_all()
             .build()?;
         let listener = runtime.block_on(TcpListener::bind((options.host, options.port)))?;
-        let catalog = std::mem::take(&mut options.catalog);
-        let models = Arc::new(Models::new(catalog, &options));
-        let app =
-            App { models, keys: Keys::new(&options.keys), started: now(), ending: AtomicBool::new(false), options };
+        let options = Arc::new(options);
+        let models = Arc::new(Models::new(catalog.within(options.load.limits), options.clone()));
+        let app = App {
+            models,
+            keys: Keys::new(&options.keys),
+            rates: Rates::new(options.limits.rate),
+            responses: dialects::openai::Store::default(),
+            started: now(),
+            ending: AtomicBool::new(false),
+            options,
+        };
         Ok(Server { runtime, listener, app: Arc::new(app) })
     }
 
@@ -105,6 +115,7 @@ fn router(app: Arc<App>) -> Router {
         .fallback(dialects::missing)
         .method_not_allowed_fallback(dialects::wrong_method)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard))
+        .layer(axum::middleware::from_fn(http::outer::outer))
         .layer(axum::middleware::from_fn(dialects::in_its_words))
         .with_state(app)
 }

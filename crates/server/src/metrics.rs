@@ -1,6 +1,7 @@
 //! What goes on, for Prometheus.
 
 use crate::App;
+use akunu::Latency;
 use std::fmt::Write;
 
 /// Everything there is to know now, in the text format of Prometheus.
@@ -17,6 +18,14 @@ pub fn text(app: &App) -> String {
     let label = |entry: usize| format!("{{model={:?}}}", app.models.catalog.entry(entry).name);
     let bytes: Vec<_> = loaded.iter().map(|l| (label(l.entry), l.bytes as f64)).collect();
     gauge("memory_bytes", "gauge", "Memory of loaded models, weights and KV cache.", &bytes);
+    if let Some(memory) = app.options.memory {
+        gauge(
+            "memory_budget_bytes",
+            "gauge",
+            "Memory that all models may have together.",
+            &[(String::new(), memory as f64)],
+        );
+    }
     let all: Vec<_> = loaded.iter().filter_map(|l| Some((l.entry, l.generator.as_ref()?.service.metrics()))).collect();
     let rows: &[(&str, &str, &str, fn(&akunu::Metrics) -> f64)] = &[
         ("requests_running", "gauge", "Requests in the KV cache.", |m| m.running as f64),
@@ -42,5 +51,24 @@ pub fn text(app: &App) -> String {
         let values: Vec<_> = all.iter().map(|(entry, m)| (label(*entry), value(m))).collect();
         gauge(name, kind, help, &values);
     }
+    let latencies: &[(&str, &str, fn(&akunu::Metrics) -> &Latency)] = &[
+        ("first_token_seconds", "From a request to its first token.", |m| &m.first_token),
+        ("token_gap_seconds", "From one token of an answer to its next.", |m| &m.gap),
+    ];
+    for (name, help, latency) in latencies {
+        let _ = writeln!(out, "# HELP akunu_{name} {help}\n# TYPE akunu_{name} histogram");
+        for (entry, metrics) in &all {
+            histogram(&mut out, name, &app.models.catalog.entry(*entry).name, latency(metrics));
+        }
+    }
     out
+}
+
+fn histogram(out: &mut String, name: &str, model: &str, latency: &Latency) {
+    for (ms, count) in latency.up_to() {
+        let _ = writeln!(out, "akunu_{name}_bucket{{model={model:?},le=\"{}\"}} {count}", ms as f64 / 1e3);
+    }
+    let (count, sum) = (latency.count(), latency.total().as_secs_f64());
+    let _ = writeln!(out, "akunu_{name}_bucket{{model={model:?},le=\"+Inf\"}} {count}");
+    let _ = writeln!(out, "akunu_{name}_sum{{model={model:?}}} {sum}\nakunu_{name}_count{{model={model:?}}} {count}");
 }

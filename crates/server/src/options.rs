@@ -1,17 +1,15 @@
 //! How to serve: everything that flags, environment and file may set.
 
-use crate::models::Catalog;
 use akunu::{LoadOptions, SchedulerOptions};
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// How to serve.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     pub host: IpAddr,
     /// 0: one that is free.
     pub port: u16,
-    pub catalog: Catalog,
     pub load: LoadOptions,
     pub scheduler: SchedulerOptions,
     /// Bytes that all loaded models may have together; `None`: as many as each finds free.
@@ -22,6 +20,8 @@ pub struct Options {
     pub origins: Vec<String>,
     /// Names that this server is reached by, besides addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Lines of system messages that begin so are dropped: those that change with every request make the cache useless.
+    pub dropped_lines: Vec<String>,
     pub limits: RequestLimits,
 }
 
@@ -30,6 +30,8 @@ pub struct Options {
 pub struct RequestLimits {
     /// Bytes of a body.
     pub body: usize,
+    /// Bytes of a body with a recording.
+    pub upload: usize,
     /// Messages of a conversation.
     pub messages: usize,
     /// Tokens of an answer.
@@ -38,6 +40,11 @@ pub struct RequestLimits {
     pub choices: usize,
     /// Texts to embed or rank in one request.
     pub texts: usize,
+    /// Bytes of responses that later requests may go on from, and how long they are kept.
+    pub kept: usize,
+    pub kept_time: Duration,
+    /// Requests a minute of one key or, where there are no keys, one address; `None`: as many as come.
+    pub rate: Option<u32>,
     /// Requests that wait and run, of one model.
     pub queue: usize,
     /// Connections.
@@ -56,10 +63,14 @@ impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             body: 64 << 20,
+            upload: 256 << 20,
             messages: 10_000,
             tokens: 1 << 20,
             choices: 16,
             texts: 4096,
+            kept: 256 << 20,
+            kept_time: Duration::from_secs(24 * 3600),
+            rate: None,
             queue: 256,
             connections: 1024,
             head: Duration::from_secs(10),
@@ -75,13 +86,13 @@ impl Default for Options {
         Self {
             host: IpAddr::from([127, 0, 0, 1]),
             port: 8080,
-            catalog: Catalog::default(),
             load: LoadOptions::default(),
             scheduler: SchedulerOptions::default(),
             memory: None,
             keys: Vec::new(),
             origins: Vec::new(),
             hosts: Vec::new(),
+            dropped_lines: Vec::new(),
             limits: RequestLimits::default(),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::sync::OnceLock;
 
+use akunu_limits::Limits;
+
 use crate::budget::Spent;
 use crate::error::Error;
 use crate::matcher::Matcher;
@@ -34,8 +36,8 @@ pub(crate) enum Fragment<'t> {
 }
 
 impl AddedTokens {
-    pub fn new(tokens: Vec<Added>) -> Result<Self, Error> {
-        let matcher = Matcher::new(tokens.iter().map(|t| t.text.as_bytes()))?;
+    pub fn new(tokens: Vec<Added>, limits: &Limits) -> Result<Self, Error> {
+        let matcher = Matcher::new(tokens.iter().map(|t| t.text.as_bytes()), limits)?;
         Ok(AddedTokens { tokens, matcher })
     }
 
@@ -123,7 +125,7 @@ mod tests {
             }
             Ok(())
         };
-        AddedTokens::new(tokens).unwrap().split(text, parse_special, show).unwrap();
+        AddedTokens::new(tokens, &Limits::default()).unwrap().split(text, parse_special, show).unwrap();
         shown
     }
 

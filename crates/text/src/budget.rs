@@ -5,11 +5,13 @@
 
 use std::cell::Cell;
 
-/// Steps for each byte of the text. The costliest real rules, decompositions of Hangul read again by four more
-/// normalizers, need about half.
-const STEPS_PER_BYTE: usize = 64;
-/// What even the shortest text may cost.
-const STEPS_AT_LEAST: usize = 1 << 20;
+use akunu_limits::{Limits, over};
+
+use crate::error::Error;
+
+/// What even the shortest text may cost, where a byte of any may cost 64 steps, which is the default. The costliest real
+/// rules, decompositions of Hangul read again by four more normalizers, need about half of that.
+const BYTES_AT_LEAST: usize = 1 << 14;
 
 /// The steps that are left.
 pub(crate) struct Budget(Cell<usize>);
@@ -18,10 +20,18 @@ pub(crate) struct Budget(Cell<usize>);
 #[derive(Debug)]
 pub(crate) struct Spent;
 
+impl Spent {
+    /// No steps are left for `what`.
+    pub fn on(self, what: &'static str, limits: &Limits) -> Error {
+        Error::TooMuchWork { what, over: over!(limits, tokenizer_steps) }
+    }
+}
+
 impl Budget {
     /// For work on `bytes` bytes of text.
-    pub fn new(bytes: usize) -> Self {
-        Budget(Cell::new(bytes.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS_AT_LEAST)))
+    pub fn new(bytes: usize, limits: &Limits) -> Self {
+        let steps = usize::try_from(limits.tokenizer_steps).unwrap_or(usize::MAX);
+        Budget(Cell::new(bytes.saturating_add(BYTES_AT_LEAST).saturating_mul(steps)))
     }
 
     #[inline]

@@ -115,6 +115,8 @@ impl Charsmap {
 
 #[cfg(test)]
 mod tests {
+    use akunu_limits::Limits;
+
     use super::*;
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
             blob.extend((byte | 1 << 8 | 0x7f_ffff << 10).to_le_bytes());
         }
         let text = "any text, é and 🚀";
-        let out = Charsmap::new(&blob).unwrap().apply(text, &Budget::new(text.len())).unwrap();
+        let out = Charsmap::new(&blob).unwrap().apply(text, &Budget::new(text.len(), &Limits::default())).unwrap();
         assert!(out.len() <= text.len());
     }
 }

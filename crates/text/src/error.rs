@@ -1,13 +1,19 @@
 //! Why a tokenizer or a chat template could not be built or run: one sentence per case.
 
+use akunu_limits::Over;
+
 /// What went wrong while building or using a tokenizer or a chat template.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     #[error("the vocabulary is empty")]
     EmptyVocabulary,
-    #[error("the vocabulary has {0} tokens; the most that can be used is {max}", max = crate::vocab::MAX_TOKENS)]
-    TooManyTokens(usize),
+    #[error("the vocabulary has {count} tokens, over {over}")]
+    TooManyTokens {
+        count: usize,
+        #[source]
+        over: Over,
+    },
     #[error("token {id} is {bytes} bytes long; the most that can be used is {max}")]
     TokenTooLong { id: u32, bytes: usize, max: usize },
     #[error("tokens {first} and {second} are both {text:?}: each token must be unique")]
@@ -34,8 +40,18 @@ pub enum Error {
     UnknownPreTokenizer(String),
     #[error("not supported in a tokenizer pattern: {what} (in {pattern:?})")]
     UnsupportedPattern { what: String, pattern: String },
-    #[error("the tokenizer's rules make too much work of {0}: the vocabulary is damaged, or meant to do harm")]
-    TooMuchWork(&'static str),
+    #[error("the tokenizer's rules make too much work of {what}, over {over}: it is damaged, or meant to do harm")]
+    TooMuchWork {
+        what: &'static str,
+        #[source]
+        over: Over,
+    },
+    #[error("the vocabulary has special and added tokens of {bytes} bytes, over {over}")]
+    AddedTokens {
+        bytes: usize,
+        #[source]
+        over: Over,
+    },
     #[error("not supported in tokenizer.json: {0}")]
     Unsupported(String),
     #[error("{file} is not valid: {reason}")]
@@ -59,8 +75,26 @@ pub enum Error {
     TemplateFailed(String),
     #[error("the chat template was stopped: {0}")]
     TemplateStopped(&'static str),
+    #[error("the chat template has {bytes} bytes, over {over}")]
+    TemplateTooLong {
+        bytes: usize,
+        #[source]
+        over: Over,
+    },
+    #[error("the chat template was stopped: {what}, over {over}")]
+    TemplateOver {
+        what: &'static str,
+        #[source]
+        over: Over,
+    },
     #[error("the grammar cannot be used: {0}")]
     Grammar(String),
+    #[error("the grammar cannot be used: {what}, over {over}")]
+    GrammarOver {
+        what: String,
+        #[source]
+        over: Over,
+    },
 }
 
 /// `text` cut to what fits in a sentence.

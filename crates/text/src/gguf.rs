@@ -1,5 +1,7 @@
 //! Tokenizers from the vocabulary that a GGUF file carries.
 
+use akunu_limits::Limits;
+
 use crate::added::{Added, AddedTokens};
 use crate::bpe::{Bpe, MergeTable, Unit};
 use crate::byte_level;
@@ -61,15 +63,20 @@ const QWEN_END_OF_TEXT: u32 = 151_643;
 impl Tokenizer {
     /// Builds the tokenizer of a GGUF file's vocabulary.
     pub fn from_gguf(source: GgufVocab<'_>) -> Result<Self, Error> {
-        let vocab = source.vocab()?;
-        let inner = match source.model {
-            "gpt2" | "gemma4" => source.byte_pair(vocab)?,
-            "llama" => source.sentence_piece(vocab)?,
-            "bert" => source.word_piece(vocab)?,
-            "t5" => source.unigram(vocab)?,
+        Self::from_gguf_within(source, Limits::default())
+    }
+
+    /// As [`Self::from_gguf`], within other limits.
+    pub fn from_gguf_within(source: GgufVocab<'_>, limits: Limits) -> Result<Self, Error> {
+        let vocab = source.vocab(&limits)?;
+        let parts = match source.model {
+            "gpt2" | "gemma4" => source.byte_pair(&vocab)?,
+            "llama" => source.sentence_piece(&vocab)?,
+            "bert" => source.word_piece()?,
+            "t5" => source.unigram(&vocab)?,
             other => return Err(Error::UnknownModel(excerpt(other))),
         };
-        Ok(Tokenizer::from_inner(inner))
+        source.finish(vocab, parts, limits).map(Tokenizer::from_inner)
     }
 }
 
@@ -85,7 +92,7 @@ struct Pipeline {
 }
 
 impl GgufVocab<'_> {
-    fn vocab(&self) -> Result<Vocab, Error> {
+    fn vocab(&self, limits: &Limits) -> Result<Vocab, Error> {
         let count = self.tokens.len();
         for (what, length) in [
             ("the list of scores", self.scores.as_ref().map(Vec::len)),
@@ -110,7 +117,7 @@ impl GgufVocab<'_> {
         };
         let byte_level = self.model == "gpt2" && !self.is_character_bpe();
         let entries = self.tokens.iter().enumerate().map(|(id, &text)| Entry { text, kind: kind(id) });
-        Vocab::new(entries, |id, entry| match entry.kind {
+        Vocab::new(entries, limits, |id, entry| match entry.kind {
             TokenKind::Byte => match byte_token(entry.text) {
                 Some(byte) => Ok(vec![byte]),
                 None => Err(Error::InvalidByteToken { id, text: excerpt(entry.text) }),
@@ -147,7 +154,7 @@ impl GgufVocab<'_> {
         Ok(self.checked(what, id)?.or(Some(default).filter(|&id| (id as usize) < self.tokens.len())))
     }
 
-    fn byte_pair(&self, vocab: Vocab) -> Result<Inner, Error> {
+    fn byte_pair(&self, vocab: &Vocab) -> Result<Pipeline, Error> {
         let pre = PreTokenizer::named(if self.model == "gemma4" { Some("gemma4") } else { self.pre })?;
         let mut merges = Vec::with_capacity(self.merges.len());
         for (index, merge) in self.merges.iter().enumerate() {
@@ -158,15 +165,15 @@ impl GgufVocab<'_> {
                 _ => return Err(Error::InvalidMerge { index, text: excerpt(merge) }),
             }
         }
-        let table = MergeTable::new(&vocab, merges.into_iter())?;
+        let table = MergeTable::new(vocab, merges.into_iter())?;
         let unit = if pre.characters {
             Unit::Chars {
-                bytes: Bpe::fallback_symbols(&vocab),
+                bytes: Bpe::fallback_symbols(vocab),
                 unknown: self.checked("unknown", self.unknown)?,
                 fuse_unknown: true,
             }
         } else {
-            Unit::Bytes(Bpe::byte_symbols(&vocab))
+            Unit::Bytes(Bpe::byte_symbols(vocab))
         };
         let qwen = self.pre == Some("qwen2") && vocab.text(QWEN_END_OF_TEXT) == Some("<|endoftext|>");
         let mut normalizers = Vec::new();
@@ -181,22 +188,19 @@ impl GgufVocab<'_> {
         // Gemma 4 files say they add none, and mean to.
         let forced = self.is_character_bpe() && pre.add_bos;
         let (before, after) = self.around(bos, eos, pre.add_bos, false, forced)?;
-        let model = Model::Bpe(Bpe::new(&vocab, table, unit, pre.ignore_merges));
+        let model = Model::Bpe(Bpe::new(vocab, table, unit, pre.ignore_merges));
         let roles = Roles { bos, eos, unknown: self.checked("unknown", self.unknown)?, ..Roles::default() };
-        self.finish(
-            vocab,
-            Pipeline { model, normalizers, steps: pre.steps, before, after, decode: Decode::default(), roles },
-        )
+        Ok(Pipeline { model, normalizers, steps: pre.steps, before, after, decode: Decode::default(), roles })
     }
 
-    fn sentence_piece(&self, vocab: Vocab) -> Result<Inner, Error> {
+    fn sentence_piece(&self, vocab: &Vocab) -> Result<Pipeline, Error> {
         let Some(scores) = &self.scores else {
             return Err(Error::LengthMismatch { what: "the list of scores", got: 0, expected: vocab.len() });
         };
         let bos = self.or_default("BOS", self.bos, 1)?;
         let eos = self.or_default("EOS", self.eos, 2)?;
         let unknown = self.or_default("unknown", self.unknown, 0)?;
-        let model = Model::Spm(Spm::new(&vocab, scores, unknown)?);
+        let model = Model::Spm(Spm::new(vocab, scores, unknown)?);
         let prefix = self.add_space_prefix.unwrap_or(true);
         let mut normalizers = Vec::new();
         if prefix {
@@ -206,10 +210,10 @@ impl GgufVocab<'_> {
         let (before, after) = self.around(bos, eos, true, false, false)?;
         let decode = Decode { strip_leading_space: prefix };
         let roles = Roles { bos, eos, unknown, ..Roles::default() };
-        self.finish(vocab, Pipeline { model, normalizers, steps: Vec::new(), before, after, decode, roles })
+        Ok(Pipeline { model, normalizers, steps: Vec::new(), before, after, decode, roles })
     }
 
-    fn word_piece(&self, vocab: Vocab) -> Result<Inner, Error> {
+    fn word_piece(&self) -> Result<Pipeline, Error> {
         let missing = |what| move |id: Option<u32>| id.ok_or(Error::MissingSpecial(what));
         let cls = self.or_default("CLS", self.cls.or(self.bos), 101).and_then(missing("CLS"))?;
         let separator = self.or_default("SEP", self.separator.or(self.eos), 102).and_then(missing("SEP"))?;
@@ -219,7 +223,7 @@ impl GgufVocab<'_> {
         let longest = self.tokens.iter().map(|t| t.len()).max().unwrap_or(0);
         let model =
             WordPiece { start: "▁".into(), inside: String::new(), unknown, max_chars: BERT_MAX_WORD, longest };
-        let parts = Pipeline {
+        Ok(Pipeline {
             model: Model::WordPiece(model),
             normalizers: vec![Normalizer::Bert { clean: true, chinese: true, strip_accents, lowercase }],
             steps: bert_steps()?,
@@ -227,11 +231,10 @@ impl GgufVocab<'_> {
             after: vec![separator],
             decode: Decode { strip_leading_space: true },
             roles: Roles { bos: Some(cls), eos: Some(separator), unknown: Some(unknown), ..Roles::default() },
-        };
-        self.finish(vocab, parts)
+        })
     }
 
-    fn unigram(&self, vocab: Vocab) -> Result<Inner, Error> {
+    fn unigram(&self, vocab: &Vocab) -> Result<Pipeline, Error> {
         let Some(scores) = &self.scores else {
             return Err(Error::LengthMismatch { what: "the list of scores", got: 0, expected: vocab.len() });
         };
@@ -241,7 +244,7 @@ impl GgufVocab<'_> {
         // User-defined tokens win over any way to spell them.
         let score = |(id, &score)| if vocab.kind(id as u32) == TokenKind::UserDefined { 0.0 } else { f64::from(score) };
         let scores = scores.iter().enumerate().map(score).collect();
-        let model = Model::Unigram(Unigram::new(&vocab, scores, unknown, None)?);
+        let model = Model::Unigram(Unigram::new(vocab, scores, unknown, None)?);
         let prefix = self.add_space_prefix.unwrap_or(true);
         let mut normalizers = Vec::new();
         if let Some(blob) = &self.precompiled_charsmap {
@@ -251,7 +254,7 @@ impl GgufVocab<'_> {
         let (before, after) = self.around(bos, eos, false, true, false)?;
         let decode = Decode { strip_leading_space: prefix };
         let roles = Roles { bos, eos, unknown: Some(unknown), ..Roles::default() };
-        self.finish(vocab, Pipeline { model, normalizers, steps: Vec::new(), before, after, decode, roles })
+        Ok(Pipeline { model, normalizers, steps: Vec::new(), before, after, decode, roles })
     }
 
     /// The tokens before and after a text. A default that lacks its token is dropped, a wish of the file is an error.
@@ -276,7 +279,7 @@ impl GgufVocab<'_> {
         Ok((before.into_iter().collect(), after.into_iter().chain(separator).collect()))
     }
 
-    fn finish(&self, mut vocab: Vocab, parts: Pipeline) -> Result<Inner, Error> {
+    fn finish(&self, mut vocab: Vocab, parts: Pipeline, limits: Limits) -> Result<Inner, Error> {
         let mut roles = parts.roles;
         roles.pad = self.checked("PAD", self.pad)?;
         roles.mask = self.checked("MASK", self.mask)?;
@@ -304,8 +307,8 @@ impl GgufVocab<'_> {
         let runs: Vec<Added> = runs.filter(|token| token.text.len() > '▁'.len_utf8()).collect();
         Ok(Inner {
             vocab,
-            added: AddedTokens::new(added)?,
-            added_normalized: AddedTokens::new(runs)?,
+            added: AddedTokens::new(added, &limits)?,
+            added_normalized: AddedTokens::new(runs, &limits)?,
             normalizers: parts.normalizers,
             steps: parts.steps,
             model: parts.model,
@@ -313,6 +316,7 @@ impl GgufVocab<'_> {
             after: parts.after,
             roles,
             decode: parts.decode,
+            limits,
         })
     }
 }

@@ -2,6 +2,7 @@
 //! crafted vocabulary cannot force collisions.
 
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The seed of every table in this process.
@@ -54,8 +55,20 @@ impl Arena {
 
     #[inline]
     pub fn get(&self, index: usize) -> &[u8] {
+        &self.bytes[self.range(index)]
+    }
+
+    /// Where a text is among [`Self::bytes`].
+    #[inline]
+    pub fn range(&self, index: usize) -> Range<usize> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        &self.bytes[start..self.ends[index]]
+        start..self.ends[index]
+    }
+
+    /// All texts.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

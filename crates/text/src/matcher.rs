@@ -6,13 +6,13 @@
 
 use std::ops::Range;
 
+use akunu_limits::{Limits, over};
+
 use crate::error::Error;
 use crate::hash::PairTable;
 
 const ROOT: u32 = 0;
 const NONE: u32 = u32::MAX;
-/// Every byte of every text is a state.
-const MAX_TOTAL_BYTES: usize = 4 << 20;
 /// So many bytes of a text are read backwards at a time: what was found in them takes memory.
 const PART: usize = 1 << 20;
 
@@ -38,10 +38,11 @@ struct State {
 
 impl Matcher {
     /// Of equal texts the first counts; empty ones are never found.
-    pub fn new<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]> + Clone) -> Result<Self, Error> {
+    pub fn new<'a>(texts: impl ExactSizeIterator<Item = &'a [u8]> + Clone, limits: &Limits) -> Result<Self, Error> {
         let total: usize = texts.clone().map(<[u8]>::len).sum();
-        if total > MAX_TOTAL_BYTES {
-            return Err(Error::Unsupported(format!("special tokens of {total} bytes in all")));
+        // Every byte of every text is a state, and those have 32 bits.
+        if total as u64 > limits.added_token_bytes.min((u32::MAX >> 1).into()) {
+            return Err(Error::AddedTokens { bytes: total, over: over!(limits, added_token_bytes) });
         }
         let mut edges = PairTable::with_capacity(total);
         let mut states = vec![State { depth: 0, fallback: ROOT, found: NONE }];
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     fn all(texts: &[&str], text: &str) -> Vec<String> {
-        let matcher = Matcher::new(texts.iter().map(|t| t.as_bytes())).unwrap();
+        let matcher = Matcher::new(texts.iter().map(|t| t.as_bytes()), &Limits::default()).unwrap();
         let shown = |(start, end, number): (usize, usize, usize)| {
             assert_eq!(&text[start..end], texts[number]);
             format!("{start}:{}", texts[number])
@@ -182,7 +183,7 @@ mod tests {
 
     #[test]
     fn matches_reach_across_parts() {
-        let matcher = Matcher::new([&b"ab"[..], b"abcabc", b"c"].into_iter()).unwrap();
+        let matcher = Matcher::new([&b"ab"[..], b"abcabc", b"c"].into_iter(), &Limits::default()).unwrap();
         let text = "abc".repeat(PART);
         let found: Vec<usize> = matcher.matches(text.as_bytes()).map(|(start, ..)| start).collect();
         let expected: Vec<usize> = (0..text.len()).step_by(6).collect();

@@ -10,40 +10,40 @@ use crate::gguf::GgufVocab;
 use crate::tokenizer::Tokenizer;
 
 impl Tokenizer {
-    /// The tokenizer that a model file carries or has beside it.
+    /// The tokenizer that a model file carries or has beside it, within the file's limits.
     pub fn from_model_file(file: &ModelFile) -> Result<Self, Error> {
         match file.metadata() {
-            Metadata::Gguf(metadata) => Tokenizer::from_gguf(gguf_vocab(metadata)?),
+            Metadata::Gguf(metadata) => Tokenizer::from_gguf_within(gguf_vocab(metadata)?, file.limits()),
             Metadata::Json(_) => {
                 let Some(json) = file.side_file("tokenizer.json").transpose()? else {
                     return Err(Error::NoTokenizer("there is no tokenizer.json beside it".to_owned()));
                 };
                 let config = file.side_file("tokenizer_config.json").transpose()?;
-                Tokenizer::from_tokenizer_json(&json, config.as_deref())
+                Tokenizer::from_tokenizer_json_within(&json, config.as_deref(), file.limits())
             }
         }
     }
 }
 
 impl ChatTemplate {
-    /// The chat template that a model file carries or has beside it. Without one there is no prompt to guess:
+    /// The chat template that a model file carries or has beside it, within the file's limits. Without one there is no prompt to guess:
     /// [`Error::NoChatTemplate`].
     pub fn from_model_file(file: &ModelFile) -> Result<Self, Error> {
         if let Metadata::Gguf(metadata) = file.metadata() {
             let source = metadata.str("tokenizer.chat_template")?.ok_or(Error::NoChatTemplate)?;
-            return ChatTemplate::new(source);
+            return ChatTemplate::new_within(source, file.limits());
         }
         if let Some(source) = file.side_file("chat_template.jinja").transpose()? {
             let source = String::from_utf8(source)
                 .map_err(|_| Error::TemplateSyntax("chat_template.jinja is not UTF-8".to_owned()))?;
-            return ChatTemplate::new(&source);
+            return ChatTemplate::new_within(&source, file.limits());
         }
         for name in ["chat_template.json", "tokenizer_config.json"] {
             let Some(bytes) = file.side_file(name).transpose()? else { continue };
             let config: Value = serde_json::from_slice(&bytes)
                 .map_err(|error| Error::InvalidJson { file: name, reason: excerpt(&error.to_string()) })?;
             if let Some(source) = default_template(&config["chat_template"]) {
-                return ChatTemplate::new(source);
+                return ChatTemplate::new_within(source, file.limits());
             }
         }
         Err(Error::NoChatTemplate)

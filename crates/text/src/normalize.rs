@@ -232,6 +232,8 @@ fn spaces(text: &str, prefix: bool, merge: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use akunu_limits::Limits;
+
     use super::*;
 
     #[test]
@@ -253,7 +255,11 @@ mod tests {
             (Normalizer::Spaces { prefix: true, merge: true }, "  a  b ", "▁a▁b"),
             (Normalizer::Spaces { prefix: true, merge: false }, "a  b ", "▁a▁▁b▁"),
         ] {
-            assert_eq!(normalize(&[step], text, &Budget::new(text.len())).unwrap(), expected, "{text:?}");
+            assert_eq!(
+                normalize(&[step], text, &Budget::new(text.len(), &Limits::default())).unwrap(),
+                expected,
+                "{text:?}"
+            );
         }
     }
 }

@@ -134,6 +134,8 @@ impl PreTokenizer {
 
 #[cfg(test)]
 mod tests {
+    use akunu_limits::Limits;
+
     use super::*;
     use crate::budget::Budget;
     use crate::split::split;
@@ -143,7 +145,7 @@ mod tests {
             sink(word);
             Ok(())
         };
-        split(steps, text, true, &Budget::new(text.len()), &mut sink).unwrap();
+        split(steps, text, true, &Budget::new(text.len(), &Limits::default()), &mut sink).unwrap();
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use crate::budget::{Budget, Spent};
+use akunu_limits::Limits;
+
+use crate::budget::Budget;
 use crate::byte_level;
 use crate::error::Error;
 use crate::hash::{Arena, TextTable};
@@ -17,6 +19,7 @@ pub struct Ranked {
     /// Made when something is encoded: decoding does without.
     ranks: OnceLock<TextTable>,
     steps: Vec<Step>,
+    limits: Limits,
 }
 
 /// Longer tokens are no pairs: to find the parts of a token is to encode its bytes.
@@ -41,7 +44,12 @@ impl Ranked {
     pub fn new<'a>(tokens: impl Iterator<Item = &'a [u8]>) -> Result<Self, Error> {
         let mut arena = Arena::default();
         tokens.for_each(|token| arena.push(token));
-        Ok(Self { tokens: arena, ranks: OnceLock::new(), steps: vec![Step::pattern(GPT2)?] })
+        Ok(Self { tokens: arena, ranks: OnceLock::new(), steps: vec![Step::pattern(GPT2)?], limits: Limits::default() })
+    }
+
+    /// The same vocabulary, encoding within `limits`.
+    pub fn within(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     pub fn len(&self) -> usize {
@@ -72,7 +80,7 @@ impl Ranked {
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
         let mut out = Vec::new();
         let mut symbols = Symbols::default();
-        let words = split(&self.steps, text, true, &Budget::new(text.len()), &mut |word| {
+        let words = split(&self.steps, text, true, &Budget::new(text.len(), &self.limits), &mut |word| {
             let word = word.as_bytes();
             self.merge(word, u32::MAX, &mut symbols);
             let ends = symbols.starts.iter().skip(1).map(|&start| start as usize).chain([word.len()]);
@@ -80,7 +88,7 @@ impl Ranked {
             out.extend(parts.filter_map(|part| self.ranks().get(&self.tokens, part)));
             Ok(())
         });
-        words.map_err(|Spent| Error::TooMuchWork("this text"))?;
+        words.map_err(|spent| spent.on("this text", &self.limits))?;
         Ok(out)
     }
 

@@ -43,6 +43,8 @@ impl SpaceBreaks {
 
 #[cfg(test)]
 mod tests {
+    use akunu_limits::Limits;
+
     use super::*;
     use crate::vocab::{Entry, TokenKind};
 
@@ -50,7 +52,7 @@ mod tests {
     fn cuts_only_where_no_token_reaches_across() {
         let texts = ["a", "▁", "▁▁", "▁a", "b▁c"];
         let entries = texts.iter().map(|text| Entry { text, kind: TokenKind::Normal });
-        let breaks = SpaceBreaks::new(&Vocab::new(entries, |_, _| Ok(Vec::new())).unwrap());
+        let breaks = SpaceBreaks::new(&Vocab::new(entries, &Limits::default(), |_, _| Ok(Vec::new())).unwrap());
         let mut words = Vec::new();
         breaks.split("▁a▁a▁▁ab▁c▁x▁", |word| words.push(word));
         assert_eq!(words, ["▁a", "▁a", "▁▁ab▁c", "▁x", "▁"]);

@@ -213,6 +213,8 @@ fn digit_group(piece: &str, at: usize, run_end: &mut usize, whole_number: bool) 
 
 #[cfg(test)]
 mod tests {
+    use akunu_limits::Limits;
+
     use super::*;
 
     fn words(steps: &[Step], text: &str) -> Vec<String> {
@@ -221,7 +223,7 @@ mod tests {
             found.push(word.to_owned());
             Ok(())
         };
-        split(steps, text, true, &Budget::new(text.len()), &mut sink).unwrap();
+        split(steps, text, true, &Budget::new(text.len(), &Limits::default()), &mut sink).unwrap();
         found
     }
 

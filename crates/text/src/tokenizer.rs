@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use akunu_limits::Limits;
+
 use crate::added::{AddedTokens, Fragment};
 use crate::bpe::Bpe;
 use crate::budget::{Budget, Spent};
@@ -67,6 +69,7 @@ pub(crate) struct Inner {
     pub after: Vec<u32>,
     pub roles: Roles,
     pub decode: Decode,
+    pub limits: Limits,
 }
 
 /// A vocabulary and the rules that turn text into its tokens. Cloning shares it.
@@ -87,7 +90,7 @@ impl Tokenizer {
 
     /// The token ids of `text`. Fails where the tokenizer's rules make far too much work of it, which a hostile file's may.
     pub fn encode(&self, text: &str, options: Encode) -> Result<Vec<u32>, Error> {
-        let budget = Budget::new(text.len());
+        let budget = Budget::new(text.len(), &self.inner.limits);
         let inner = &*self.inner;
         let mut out = Vec::with_capacity(text.len() / 4 + 2);
         let mut symbols = Symbols::default();
@@ -107,7 +110,7 @@ impl Tokenizer {
                 }
             }
         });
-        encoded.map_err(|Spent| Error::TooMuchWork("this text"))?;
+        encoded.map_err(|spent| spent.on("this text", &inner.limits))?;
         if options.add_special {
             out.extend_from_slice(&inner.after);
         }
@@ -133,6 +136,30 @@ impl Tokenizer {
     /// As [`Self::stream`], for ids that go on after a text: a space in front of the first word is kept.
     pub fn stream_continuation(&self) -> Detokenizer {
         Detokenizer::new(self.inner.clone(), false)
+    }
+
+    /// `text` cut at the tokens that are found before anything else happens to it: each part, and its id where it is such a
+    /// token.
+    pub(crate) fn cut_at_added(&self, text: &str, mut each: impl FnMut(&str, Option<u32>)) {
+        // Never `Err`: what it calls has no budget.
+        let _ = self.inner.added.split(text, true, |fragment| match fragment {
+            Fragment::Token(id) => {
+                each(self.token_text(id).unwrap_or_default(), Some(id));
+                Ok(())
+            }
+            Fragment::Text(text) => self.inner.added_normalized.split(text, true, |fragment| {
+                match fragment {
+                    Fragment::Token(id) => each(self.token_text(id).unwrap_or_default(), Some(id)),
+                    Fragment::Text(text) => each(text, None),
+                }
+                Ok(())
+            }),
+        });
+    }
+
+    /// The limits within which it was read and encodes.
+    pub fn limits(&self) -> Limits {
+        self.inner.limits
     }
 
     /// How many ids there are: every id is below it.
@@ -260,7 +287,7 @@ impl Inner {
             Model::Bpe(model) => model.encode(&self.vocab, word, symbols, out),
             Model::Spm(model) => model.encode(&self.vocab, word, symbols, out),
             Model::WordPiece(model) => model.encode(&self.vocab, word, budget, out)?,
-            Model::Unigram(model) => model.encode(word, budget, out)?,
+            Model::Unigram(model) => model.encode(&self.vocab, word, budget, out)?,
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! The tokens of a vocabulary: their texts as written in the file, the bytes they stand for, and their kinds.
 
+use akunu_limits::{Limits, over};
+
 use crate::error::{Error, excerpt};
 use crate::hash::{Arena, TextTable};
 
-/// The most tokens a vocabulary may have.
-pub(crate) const MAX_TOKENS: usize = 1 << 24;
 /// The longest text a token may have, in bytes.
 pub(crate) const MAX_TOKEN_BYTES: usize = 1 << 16;
 
@@ -51,14 +51,16 @@ impl Vocab {
     /// `piece` gives the bytes that a token stands for.
     pub fn new<'a>(
         entries: impl ExactSizeIterator<Item = Entry<'a>>,
+        limits: &Limits,
         mut piece: impl FnMut(u32, &Entry<'a>) -> Result<Vec<u8>, Error>,
     ) -> Result<Self, Error> {
         let count = entries.len();
         if count == 0 {
             return Err(Error::EmptyVocabulary);
         }
-        if count > MAX_TOKENS {
-            return Err(Error::TooManyTokens(count));
+        // Ids have 32 bits, of which tries use two for more.
+        if count as u64 > limits.tokens.min(1 << 30) {
+            return Err(Error::TooManyTokens { count, over: over!(limits, tokens) });
         }
         let mut vocab = Vocab {
             texts: Arena::with_capacity(count),

@@ -1,7 +1,7 @@
 //! Grammars as llama.cpp writes them: every feature takes what it should and nothing else.
 
 use akunu_formats::ModelFile;
-use akunu_testkit::fixtures;
+use akunu_testkit::{fixtures, quarter_of_limits};
 use akunu_text::{Encode, Grammar, Grammars, Matcher, Tokenizer};
 
 /// What is tried: a grammar, texts that it takes, texts that it does not.
@@ -62,7 +62,8 @@ struct Vocabulary {
 
 impl Vocabulary {
     fn new() -> Self {
-        let file = ModelFile::open(&fixtures::path("gguf/stories-llama-Q4_0.gguf")).unwrap();
+        let file =
+            ModelFile::open_within(&fixtures::path("gguf/stories-llama-Q4_0.gguf"), quarter_of_limits()).unwrap();
         let tokenizer = Tokenizer::from_model_file(&file).unwrap();
         let grammars = Grammars::new(&tokenizer, tokenizer.vocab_size()).unwrap();
         Self { tokenizer, grammars }

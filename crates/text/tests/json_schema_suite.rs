@@ -1,7 +1,7 @@
 //! The JSON-Schema-Test-Suite: what a schema allows is reachable, what it forbids is not.
 
 use akunu_formats::ModelFile;
-use akunu_testkit::fixtures;
+use akunu_testkit::{fixtures, quarter_of_limits};
 use akunu_text::{Encode, Grammar, Grammars, Tokenizer};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fn takes(grammars: &Grammars, tokenizer: &Tokenizer, schema: &Grammar, data: &Va
 
 #[test]
 fn what_a_schema_allows_is_reachable_and_what_it_forbids_is_not() {
-    let file = ModelFile::open(&fixtures::path("gguf/stories-llama-Q4_0.gguf")).unwrap();
+    let file = ModelFile::open_within(&fixtures::path("gguf/stories-llama-Q4_0.gguf"), quarter_of_limits()).unwrap();
     let tokenizer = Tokenizer::from_model_file(&file).unwrap();
     let grammars = Grammars::new(&tokenizer, tokenizer.vocab_size()).unwrap();
     let suite: Value =

@@ -1,6 +1,7 @@
-//! The chat templates of the shared fixtures: every rendering byte for byte as HF transformers gives it.
+//! The chat templates of the shared fixtures: every rendering byte for byte as HF transformers gives it, at a quarter of
+//! the limits.
 
-use akunu_testkit::fixtures;
+use akunu_testkit::{fixtures, quarter_of_limits};
 use akunu_text::{ChatTemplate, Error};
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ fn every_rendering_of_every_template() {
     let (mut rendered, mut refused) = (0, 0);
     for path in paths {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let template = match ChatTemplate::new(&std::fs::read_to_string(&path).unwrap()) {
+        let template = match ChatTemplate::new_within(&std::fs::read_to_string(&path).unwrap(), quarter_of_limits()) {
             Ok(template) => template,
             Err(error) => {
                 failures.push(format!("{name}: {error}"));

@@ -26,7 +26,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let load = loading::load_options(matches);
     let engine = source.load(load)?;
     let template = match matches.get_one::<PathBuf>("template") {
-        Some(path) => templates::from_file(path)?,
+        Some(path) => templates::from_file(path, loading::limits(matches))?,
         None => templates::of_model(engine.file(), NO_TEMPLATE)?,
     };
     let options = loading::generate_options(matches)?;

@@ -12,7 +12,7 @@ use clap::ArgMatches;
 
 use crate::failure::{NextStep, failure};
 use crate::source::Source;
-use crate::{interrupt, terminal, units};
+use crate::{interrupt, loading, terminal, units};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let name = matches.get_one::<OsString>("source").cloned().unwrap_or_default();
@@ -22,7 +22,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let output = matches.get_one::<PathBuf>("output").map_or(Path::new(""), PathBuf::as_path);
     let kind = matches.get_one::<String>("type").map_or("", String::as_str);
     let threads = matches.get_one("threads").copied();
-    let options = convert::Options { overwrite: matches.get_flag("force"), threads };
+    let limits = loading::limits(matches);
+    let options = convert::Options { overwrite: matches.get_flag("force"), threads, limits };
     interrupt::leave_nothing_unfinished()?;
     let bar = terminal::byte_progress("converting");
     let start = Instant::now();

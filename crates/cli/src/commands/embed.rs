@@ -22,7 +22,7 @@ const STEP_ROWS: usize = 512;
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let texts = texts(matches)?;
-    let file = Source::of(matches)?.open()?;
+    let file = Source::of(matches)?.open(loading::limits(matches))?;
     let mut embedder = Embedder::from_file(file, load_options(matches), Reading::Embedding(pooling(matches)))?;
     let width = match matches.get_one::<usize>("dimensions").copied() {
         Some(n) if n > embedder.width() => {
@@ -81,9 +81,9 @@ pub fn texts(matches: &ArgMatches) -> Result<Vec<String>> {
     let given: Vec<&String> = matches.get_many("text").into_iter().flatten().collect();
     let lines = |text: String| text.lines().map(str::to_owned).collect();
     match (matches.get_one::<PathBuf>("file"), given.as_slice()) {
-        (Some(path), _) => Ok(lines(input::file(path)?)),
-        (None, [one]) if *one == "-" => Ok(lines(input::stdin()?)),
-        (None, []) if input::stdin_is_piped() => Ok(lines(input::stdin()?)),
+        (Some(path), _) => Ok(lines(input::file(path, loading::limits(matches))?)),
+        (None, [one]) if *one == "-" => Ok(lines(input::stdin(loading::limits(matches))?)),
+        (None, []) if input::stdin_is_piped() => Ok(lines(input::stdin(loading::limits(matches))?)),
         (None, []) => Err(failure("there is no text", "give one, or --file, or `-` for standard input")),
         (None, given) => Ok(given.iter().map(|t| t.to_string()).collect()),
     }
@@ -98,6 +98,7 @@ pub fn load_options(matches: &ArgMatches) -> LoadOptions {
         activations: loading::activations(matches),
         context: number("context"),
         chunk: Some(number("chunk").unwrap_or(STEP_ROWS)),
+        limits: loading::limits(matches),
         ..LoadOptions::default()
     }
 }

@@ -10,6 +10,7 @@ use clap::ArgMatches;
 
 use super::embed::{self, load_options};
 use super::logits;
+use crate::loading;
 use crate::source::Source;
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
@@ -18,7 +19,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let positions = tokens.len();
     let text = [Text { second: positions, tokens }];
     let read = |reading: Reading| -> Result<(usize, Vec<f32>)> {
-        let file = source.open()?;
+        let file = source.open(loading::limits(matches))?;
         let mut options = load_options(matches);
         options.round_constants = logits::round_constants(matches, &file);
         let mut embedder = Embedder::from_file(file, options, reading)?;

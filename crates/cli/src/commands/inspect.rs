@@ -24,7 +24,7 @@ const SHOWN: usize = 80;
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let source = Source::of(matches)?;
-    let file = source.open()?;
+    let file = source.open(loading::limits(matches))?;
     let model = Model::read(&file);
     let mut out = terminal::out();
 

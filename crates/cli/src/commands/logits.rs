@@ -16,7 +16,7 @@ use crate::{input, loading};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let ids = ids(matches)?;
-    let file = Source::of(matches)?.open()?;
+    let file = Source::of(matches)?.open(loading::limits(matches))?;
     let greedy = matches.get_one::<usize>("greedy").copied();
 
     let mut options = loading::load_options(matches);
@@ -90,7 +90,7 @@ pub fn round_constants(matches: &ArgMatches, file: &ModelFile) -> bool {
 pub fn ids(matches: &ArgMatches) -> Result<Vec<u32>> {
     let text = matches.get_one::<String>("ids").map_or("", String::as_str);
     let ids = match text.strip_prefix('@') {
-        Some(path) => values::ids(&input::file(Path::new(path))?),
+        Some(path) => values::ids(&input::file(Path::new(path), loading::limits(matches))?),
         None => values::ids(text),
     };
     ids.map_err(|what| failure(format!("--ids: {what}"), "give numbers such as 0,12,5, or @FILE with them"))

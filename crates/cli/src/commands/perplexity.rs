@@ -22,8 +22,8 @@ use crate::{input, loading, terminal};
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let source = Source::of(matches)?;
     let text = match matches.get_one::<PathBuf>("file") {
-        Some(path) => input::file(path)?,
-        None => input::stdin()?,
+        Some(path) => input::file(path, loading::limits(matches))?,
+        None => input::stdin(loading::limits(matches))?,
     };
     let mut options = loading::load_options(matches);
     let window = options.context.unwrap_or(512).max(2);

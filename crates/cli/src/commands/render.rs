@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use akunu::Limits;
 use akunu_text::{ChatTemplate, Tokenizer};
 use anyhow::Result;
 use clap::ArgMatches;
@@ -12,7 +13,7 @@ use serde_json::Value;
 
 use crate::failure::{NextStep, failure};
 use crate::source::Source;
-use crate::{input, templates, terminal};
+use crate::{input, loading, templates, terminal};
 
 /// A template and the texts of its special tokens.
 struct Found {
@@ -24,12 +25,15 @@ struct Found {
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let name = matches.get_one::<OsString>("model").cloned().unwrap_or_default();
     let is_template = Path::new(&name).extension().is_some_and(|e| e == "jinja" || e == "jinja2" || e == "j2");
+    let limits = loading::limits(matches);
     let found = match is_template {
-        true => Found { template: templates::from_file(Path::new(&name))?, bos: String::new(), eos: String::new() },
-        false => from_model(&Source::named(&name)?)?,
+        true => {
+            Found { template: templates::from_file(Path::new(&name), limits)?, bos: String::new(), eos: String::new() }
+        }
+        false => from_model(&Source::named(&name)?, limits)?,
     };
     let path = matches.get_one::<PathBuf>("input").map_or(Path::new("-"), PathBuf::as_path);
-    let json = input::file(path)?;
+    let json = input::file(path, limits)?;
     let input: Value = serde_json::from_str(&json)
         .or_fail(|e| format!("{}: is not JSON: {e}", path.display()), "give an object with `messages`")?;
     if !input.is_object() {
@@ -47,8 +51,8 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn from_model(source: &Source) -> Result<Found> {
-    let file = source.open()?;
+fn from_model(source: &Source, limits: Limits) -> Result<Found> {
+    let file = source.open(limits)?;
     let template = templates::of_model(&file, "give a template file (.jinja) instead")?;
     // A template may do without the tokens.
     let tokenizer = Tokenizer::from_model_file(&file).ok();

@@ -10,13 +10,14 @@ use serde_json::json;
 
 use super::embed::{load_options, texts, too_long};
 use crate::failure::failure;
+use crate::loading;
 use crate::source::Source;
 use crate::terminal::{self, Sanitizer};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let documents = texts(matches)?;
     let query = matches.get_one::<String>("query").map_or("", String::as_str);
-    let file = Source::of(matches)?.open()?;
+    let file = Source::of(matches)?.open(loading::limits(matches))?;
     let mut embedder = Embedder::from_file(file, load_options(matches), Reading::Scores)?;
     if embedder.width() != 1 {
         let sentence = format!("the model's head gives {} scores a pair, not one", embedder.width());

@@ -119,7 +119,7 @@ fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<(Vec<u32>, T
         return Ok((tokenizer.encode(text, Encode { add_special: true, parse_special: true })?, Thinking::Not));
     }
     let template = match matches.get_one::<PathBuf>("template") {
-        Some(path) => templates::from_file(path)?,
+        Some(path) => templates::from_file(path, loading::limits(matches))?,
         None => templates::of_model(engine.file(), "give one with `--template FILE`, or leave out --chat")?,
     };
     let message = json!({ "role": "user", "content": text });
@@ -134,7 +134,7 @@ fn model_and_prompt(matches: &ArgMatches) -> Result<(Source, Prompt)> {
     match (name, prompt) {
         (None, _) => Ok((Source::Embedded, Prompt { text: OPENER.to_owned(), echo: true })),
         // Only a prompt can come from standard input.
-        (Some(name), None) if name == "-" => Ok((Source::Embedded, given(input::stdin()?))),
+        (Some(name), None) if name == "-" => Ok((Source::Embedded, given(input::stdin(loading::limits(matches))?))),
         (Some(name), prompt) => {
             let source = match (Source::find(name)?, prompt) {
                 (Some(source), _) => source,
@@ -142,10 +142,10 @@ fn model_and_prompt(matches: &ArgMatches) -> Result<(Source, Prompt)> {
                 (None, None) => return Err(not_a_model(&name.to_string_lossy())),
             };
             let prompt = match prompt {
-                Some("-") => given(input::stdin()?),
+                Some("-") => given(input::stdin(loading::limits(matches))?),
                 Some(text) => given(text.to_owned()),
                 None if source == Source::Embedded => Prompt { text: OPENER.to_owned(), echo: true },
-                None if input::stdin_is_piped() => given(input::stdin()?),
+                None if input::stdin_is_piped() => given(input::stdin(loading::limits(matches))?),
                 None => {
                     return Err(failure("there is no prompt", "give one after the model, or pipe it in"));
                 }

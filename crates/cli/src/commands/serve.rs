@@ -13,12 +13,18 @@ use anyhow::Result;
 use clap::ArgMatches;
 
 use crate::failure::{NextStep, failure};
-use crate::{input, loading, source, terminal};
+use crate::{input, loading, settings, source, terminal};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
+    if matches.get_flag(settings::PRINT) {
+        let tree = crate::flags::tree();
+        let command = tree.find_subcommand("serve").map(|serve| settings::print(serve, matches));
+        write!(terminal::out(), "{}", command.unwrap_or_default())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
-    let server = Server::bind(options)
+    let server = Server::bind(catalog(matches)?, options)
         .or_fail(|e| format!("{host}:{port} cannot be listened on: {e}"), "choose another --port, or end who has it")?;
     server.warm().map_err(|why| failure(why, "see `akunu inspect`"))?;
     let address = server.address()?;
@@ -40,21 +46,33 @@ fn options(matches: &ArgMatches) -> Result<Options> {
     let defaults = RequestLimits::default();
     let mut keys = all("api-key");
     if let Some(path) = matches.get_one::<PathBuf>("api-key-file") {
-        keys.extend(input::file(path)?.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
+        keys.extend(
+            input::file(path, loading::limits(matches))?
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .map(str::to_owned),
+        );
     }
     Ok(Options {
         host: matches.get_one::<IpAddr>("host").copied().unwrap_or(IpAddr::from([127, 0, 0, 1])),
         port: matches.get_one("port").copied().unwrap_or_default(),
-        catalog: catalog(matches)?,
         load: loading::load_options(matches),
-        scheduler: SchedulerOptions { sequences: count("sequences"), cache: count("cache"), chunk: None },
+        scheduler: SchedulerOptions {
+            sequences: count("sequences"),
+            cache: count("cache"),
+            max_gap: Duration::from_millis(matches.get_one("max-gap").copied().unwrap_or_default()),
+            ..SchedulerOptions::default()
+        },
         memory: bytes("models-memory"),
         keys,
         origins: all("allow-origin"),
         hosts: all("allow-host"),
+        dropped_lines: all("drop-system-line"),
         limits: RequestLimits {
             body: bytes("max-body").map_or(defaults.body, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             tokens: count("max-answer"),
+            rate: matches.get_one("rate").copied(),
             queue: count("queue"),
             connections: count("max-connections"),
             drain: Duration::from_secs(matches.get_one("drain").copied().unwrap_or_default()),
@@ -68,6 +86,12 @@ fn catalog(matches: &ArgMatches) -> Result<Catalog> {
     for given in matches.get_many::<OsString>("models").into_iter().flatten() {
         entries.push(entry(given)?);
     }
+    if let Some(path) = matches.get_one::<PathBuf>("template") {
+        let [entry] = &mut entries[..] else {
+            return Err(failure("--template is for one model", "give that MODEL"));
+        };
+        entry.template = Some(input::file(path, loading::limits(matches))?);
+    }
     let mut catalog = Catalog::new(entries);
     for folder in matches.get_many::<PathBuf>("models-dir").into_iter().flatten() {
         catalog
@@ -75,7 +99,7 @@ fn catalog(matches: &ArgMatches) -> Result<Catalog> {
             .or_fail(|e| format!("{}: cannot be read: {e}", folder.display()), "give a folder of models")?;
     }
     if catalog.entries().is_empty() {
-        catalog.add(Entry::new(akunu::DEFAULT_MODEL_NAME, Source::Embedded));
+        catalog.add(Entry::embedded());
     }
     for alias in matches.get_many::<String>("alias").into_iter().flatten() {
         let added = alias.split_once('=').is_some_and(|(alias, name)| catalog.add_alias(alias, name));
@@ -97,7 +121,11 @@ fn entry(given: &OsString) -> Result<Entry> {
         None => (None, given.clone()),
     };
     Ok(match source::Source::named(&model)? {
-        source::Source::Embedded => Entry::new(name.unwrap_or(akunu::DEFAULT_MODEL_NAME.into()), Source::Embedded),
+        source::Source::Embedded => {
+            let mut embedded = Entry::embedded();
+            embedded.name = name.unwrap_or(embedded.name);
+            embedded
+        }
         source::Source::Path(path) => {
             let short = std::path::Path::new(&model).file_name().unwrap_or(&model).to_string_lossy();
             let short = short.trim_end_matches(".gguf").trim_end_matches(".bin").to_owned();

@@ -84,7 +84,8 @@ pub fn run(matches: &ArgMatches, streams: usize) -> Result<ExitCode> {
         }
         None => None,
     };
-    let mut scheduler = Scheduler::new(engine, SchedulerOptions { sequences: streams + 1, cache: 0, chunk: None });
+    let mut scheduler =
+        Scheduler::new(engine, SchedulerOptions { sequences: streams + 1, cache: 0, ..SchedulerOptions::default() });
     // Pages are touched and kernels warm before anything counts.
     together(&mut scheduler, streams, tokens.min(8), 0, vocab)?;
     let repeat = number("repeat").max(1);

@@ -11,16 +11,17 @@ use serde_json::json;
 
 use crate::failure::NextStep;
 use crate::source::Source;
-use crate::{input, terminal};
+use crate::{input, loading, terminal};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
-    let file = Source::of(matches)?.open()?;
+    let limits = loading::limits(matches);
+    let file = Source::of(matches)?.open(limits)?;
     let name = file.path().display().to_string();
     let tokenizer = Tokenizer::from_model_file(&file)
         .or_fail(|e| format!("{name}: {e}"), "give a model, or a vocabulary, whose tokenizer can be read")?;
     let text = match (matches.get_one::<PathBuf>("file"), matches.get_one::<String>("text").map(String::as_str)) {
-        (Some(path), _) => input::file(path)?,
-        (None, None | Some("-")) => input::stdin()?,
+        (Some(path), _) => input::file(path, limits)?,
+        (None, None | Some("-")) => input::stdin(limits)?,
         (None, Some(text)) => text.to_owned(),
     };
     let special = !matches.get_flag("no-special");

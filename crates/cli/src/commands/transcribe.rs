@@ -19,7 +19,7 @@ use crate::{loading, terminal, transcripts};
 
 pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     let began = Instant::now();
-    let file = Source::of(matches)?.open()?;
+    let file = Source::of(matches)?.open(loading::limits(matches))?;
     let mut transcriber = Transcriber::from_file(file, loading::load_options(matches))
         .next_step("give a Whisper model, such as a ggml-*.bin file")?;
     let loaded = began.elapsed();
@@ -69,7 +69,8 @@ fn options(matches: &ArgMatches) -> Result<TranscribeOptions> {
     };
     let silence = match matches.get_one::<OsString>("vad-model") {
         Some(name) => Silence::ByVoice(
-            VoiceModel::from_file(&Source::named(name)?.open()?).next_step("give silero_vad_16k.safetensors")?,
+            VoiceModel::from_file(&Source::named(name)?.open(loading::limits(matches))?)
+                .next_step("give silero_vad_16k.safetensors")?,
         ),
         None if matches.get_flag("keep-silence") => Silence::Keep,
         None => Silence::ByEnergy,
@@ -101,7 +102,8 @@ fn one(
     folder: Option<&Path>,
     interrupt: &Interrupt,
 ) -> Result<()> {
-    let mut features = Features::open(recording, transcriber.bands(), |_| {})?;
+    let limits = transcriber.engine().file().limits();
+    let mut features = Features::open_within(recording, transcriber.bands(), limits, |_| {})?;
     if features.damaged() > 0 {
         writeln!(terminal::err(), "{}: {} packets are damaged and left out", recording.display(), features.damaged())?;
     }

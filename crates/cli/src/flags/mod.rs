@@ -24,8 +24,10 @@ pub fn tree() -> Command {
              name from `akunu models list`, or `embedded`: a small story teller inside this binary, which is also \
              what you get where MODEL is left out.",
         )
-        .after_long_help(
-            "Environment:\n  \
+        .after_long_help(format!(
+            "Limits on what untrusted files and texts may cost, for `--limit NAME=N`; K, M, G and T stand for powers \
+             of 1000:\n{}\n\
+             Environment:\n  \
              AKUNU_CPU        use the kernels of a lower level: generic, avx2, avxvnni, avx512bw, avx512, amx, neon, dotprod or i8mm\n  \
              AKUNU_CACHE      the folder of downloaded models [default: XDG_CACHE_HOME/akunu]\n  \
              HF_ENDPOINT      the address of the model hub\n  \
@@ -35,33 +37,33 @@ pub fn tree() -> Command {
              NO_COLOR         no colours\n\n\
              Exit status: 0 when all went well, 1 when something failed (one sentence says what), 2 when the command \
              line is not right, 130 when interrupted.",
-        )
+            shared::limits_help(),
+        ))
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
         .arg(flag("verbose", "Say more; after an error, show what caused it").short('v').global(true))
-        .subcommands([
-            run(),
-            chat(),
-            serve::serve(),
-            vectors::embed(),
-            vectors::rerank(),
-            inspect(),
-            bench(),
-            logits(),
-            vectors::hidden(),
-            perplexity(),
-            speech::transcribe(),
-            tokenize(),
-            render(),
-            synth(),
-            convert(),
-            models(),
-            devices(),
-            completions(),
-            man(),
-        ])
+        .subcommands(
+            [
+                run(),
+                chat(),
+                serve::serve(),
+                vectors::embed(),
+                vectors::rerank(),
+                inspect(),
+                bench(),
+                logits(),
+                vectors::hidden(),
+                perplexity(),
+                speech::transcribe(),
+                tokenize(),
+                render(),
+                convert(),
+            ]
+            .map(|reads_files| reads_files.arg(shared::limit())),
+        )
+        .subcommands([synth(), models(), devices(), completions(), man()])
 }
 
 fn run() -> Command {

@@ -7,6 +7,7 @@ use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 
 use super::shared::{flag, load_flags, option, path};
 use super::values;
+use crate::settings;
 
 /// What the flags of serving stand under.
 mod heading {
@@ -38,6 +39,7 @@ pub fn serve() -> Command {
             [
                 path("models-dir", "Also serve the models of this folder").value_hint(ValueHint::DirPath).action(ArgAction::Append),
                 option("alias", "ALIAS=NAME", "Another name for a model; may be given again").action(ArgAction::Append),
+                path("template", "A chat template to use instead of the model's own, where there is one MODEL"),
                 option("models-memory", "BYTES", "Memory that all loaded models may have together [default: what is free]")
                     .value_parser(values::bytes),
             ],
@@ -51,6 +53,11 @@ pub fn serve() -> Command {
                 option("cache", "N", "Positions of finished texts to remember, so that what goes on from them is not read again")
                     .value_parser(value_parser!(usize))
                     .default_value("16384"),
+                option("drop-system-line", "TEXT", "Drop lines of system messages that begin so: those that change with every request make the cache useless; may be given again")
+                    .action(ArgAction::Append),
+                option("max-gap", "MS", "While prompts are read, let no answer wait longer for its next token, where the machine can")
+                    .value_parser(value_parser!(u64))
+                    .default_value("200"),
                 option("queue", "N", "Requests of a model that may wait and run; others are told to come again")
                     .value_parser(values::count)
                     .default_value("256"),
@@ -74,6 +81,8 @@ pub fn serve() -> Command {
         .args(in_group(
             heading::LIMITS,
             [
+                option("rate", "N", "Requests a minute of one key or, without keys, one address [default: as many as come]")
+                    .value_parser(value_parser!(u32).range(1..)),
                 option("max-body", "BYTES", "The largest body of a request").value_parser(values::bytes).default_value("16M"),
                 option("max-answer", "N", "The longest answer, in tokens").value_parser(values::count).default_value("32768"),
                 option("max-connections", "N", "Connections at once").value_parser(values::count).default_value("1024"),
@@ -82,6 +91,8 @@ pub fn serve() -> Command {
                     .default_value("30"),
             ],
         ))
+        .arg(path(settings::FILE, "A TOML file of these flags: `port = 8080`, `models = [\"a.gguf\"]`; AKUNU_SERVE_PORT and the like count more"))
+        .arg(flag(settings::PRINT, "Print what counts in the end, as such a file, and do nothing else"))
         .arg(flag("print-address", "Print only the address on standard output, for scripts"))
         .args(load_flags())
 }

@@ -16,6 +16,7 @@ pub mod heading {
     pub const CONTEXT: &str = "Long conversations";
     pub const SPECULATION: &str = "Speculative decoding";
     pub const LOADING: &str = "Loading";
+    pub const LIMITS: &str = "Limits";
 }
 
 /// What few people change: `-h` leaves it out, `--help` and the manual do not.
@@ -103,6 +104,20 @@ fn memory() -> Arg {
 pub fn mmap() -> Arg {
     flag("mmap", "Leave the weights in the file's mapping: starts sooner, shares memory, generates slower")
         .help_heading(heading::LOADING)
+}
+
+/// What untrusted input may cost; every command has it that reads some.
+pub fn limit() -> Arg {
+    let help = "Accept more or less of what files and texts may cost; NAME is a limit of `akunu --help`, and it may be repeated";
+    rare(option("limit", "NAME=N", help).value_parser(values::limit).action(ArgAction::Append))
+        .help_heading(heading::LIMITS)
+}
+
+/// The limits as a part of the help.
+pub fn limits_help() -> String {
+    let limits = akunu::Limits::default().list();
+    let width = limits.iter().map(|limit| limit.name.len()).max().unwrap_or(0);
+    limits.iter().map(|l| format!("  {:width$}  {} [default: {}]\n", l.name, l.help, l.value)).collect()
 }
 
 /// How a model is loaded.

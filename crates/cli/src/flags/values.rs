@@ -36,6 +36,16 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "not a number that fits here".to_owned())
 }
 
+/// `NAME=N`: one of the limits, and what to set it to.
+pub fn limit(text: &str) -> Result<(String, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=N is needed")?;
+    let value = bytes(value)?;
+    match akunu::Limits::default().set(name, value) {
+        Ok(()) => Ok((name.to_owned(), value)),
+        Err(unknown) => Err(unknown.to_string()),
+    }
+}
+
 /// Generations that run at once, and one more.
 pub fn streams(text: &str) -> Result<usize, String> {
     count(text).and_then(|n| at_most(n, 63))
@@ -154,6 +164,13 @@ mod tests {
     fn bytes_may_have_a_unit() {
         assert_eq!((bytes("12"), bytes("2g"), bytes("500M")), (Ok(12), Ok(2_000_000_000), Ok(500_000_000)));
         assert!(bytes("").is_err() && bytes("G").is_err() && bytes("2X").is_err() && bytes("99999999T").is_err());
+    }
+
+    #[test]
+    fn a_limit_has_a_name_and_a_number() {
+        assert_eq!(limit("config-bytes=2M"), Ok(("config-bytes".to_owned(), 2_000_000)));
+        assert!(limit("config-bites=2").unwrap_err().contains("config-bytes, "));
+        assert!(limit("config-bytes").is_err() && limit("config-bytes=-1").is_err() && limit("=1").is_err());
     }
 
     #[test]

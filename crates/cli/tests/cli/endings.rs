@@ -26,6 +26,42 @@ fn a_signal_leaves_no_half_of_a_file() {
     }
 }
 
+/// One step over thousands of tokens takes the reference executor a minute.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interrupt_ends_a_step_that_goes_on_and_on() {
+    let prompt = "Once upon a time there was a girl. ".repeat(400);
+    let options = ["--device", "reference", "--chunk", "4096", "--context", "4096", "-n", "1"];
+    for presses in [1, 2] {
+        let mut command = akunu();
+        command.args(["run", "embedded", &prompt]).args(options).stdout(Stdio::null()).stderr(Stdio::piped());
+        let child = command.spawn().unwrap();
+        let tasks = format!("/proc/{}/task", child.id());
+        let listens = || {
+            let names =
+                fs::read_dir(&tasks).unwrap().flatten().map(|task| fs::read_to_string(task.path().join("comm")));
+            names.flatten().any(|name| name.trim() == "akunu-interrupt")
+        };
+        let begun = Instant::now();
+        while !listens() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it does not listen");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        let pressed = Instant::now();
+        for _ in 0..presses {
+            let sent = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+            assert!(sent.unwrap().success());
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        // Other tests may keep the machine busy.
+        assert!(pressed.elapsed() < Duration::from_secs(10), "{presses}: {:?}", pressed.elapsed());
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "the step ended in order");
+    }
+}
+
 /// A file on a disk that is full.
 #[cfg(target_os = "linux")]
 fn full() -> Stdio {

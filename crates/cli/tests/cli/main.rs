@@ -6,6 +6,7 @@ mod chat;
 mod devices;
 mod embeddings;
 mod endings;
+mod limits;
 mod manuals;
 mod measurements;
 mod models;

@@ -1,30 +1,9 @@
 //! A grammar over a generation: from its beginning, or from where the model stops thinking.
 
+use super::thoughts::Tracker;
 use crate::Error;
-use akunu_text::{Matcher, Tokenizer};
+use akunu_text::Matcher;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
-
-/// Whether a grammar lets the model think first, between `<think>` and `</think>`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Thinking {
-    /// The grammar holds from the first token on.
-    #[default]
-    Not,
-    /// The model may begin with a thinking block.
-    MayOpen,
-    /// The prompt has opened a thinking block.
-    Open,
-}
-
-const OPEN: &str = "<think>";
-const CLOSE: &str = "</think>";
-
-enum Phase {
-    /// Nothing is there yet; this token opens a thinking block.
-    Beginning(u32),
-    Thinking,
-    Bound,
-}
 
 /// A thread that computes masks while a step runs. It ends with whoever sends to it.
 pub(crate) struct Masks(Sender<(Matcher, SyncSender<Matcher>)>);
@@ -54,35 +33,16 @@ enum Place {
 
 pub(crate) struct Constraint {
     matcher: Place,
-    phase: Phase,
-    close: Option<u32>,
-    /// The end of the thoughts, where no single token closes them.
-    tail: String,
     words: Vec<u32>,
 }
 
 impl Constraint {
-    pub fn new(matcher: Matcher, thinking: Thinking, tokenizer: Option<&Tokenizer>) -> Self {
-        let id = |text| tokenizer.and_then(|t| t.id_of(text));
-        let phase = match thinking {
-            Thinking::Not => Phase::Bound,
-            Thinking::MayOpen => id(OPEN).map_or(Phase::Bound, Phase::Beginning),
-            Thinking::Open => Phase::Thinking,
-        };
-        Self {
-            matcher: Place::Here(Box::new(matcher)),
-            phase,
-            close: id(CLOSE),
-            tail: String::new(),
-            words: Vec::new(),
-        }
+    pub fn new(matcher: Matcher) -> Self {
+        Self { matcher: Place::Here(Box::new(matcher)), words: Vec::new() }
     }
 
     /// Has the next mask computed while something else goes on.
     pub fn look_ahead(&mut self, masks: &Masks) {
-        if matches!(self.phase, Phase::Thinking) {
-            return;
-        }
         self.matcher = match std::mem::replace(&mut self.matcher, Place::Gone) {
             Place::Here(matcher) => {
                 let (back, away) = sync_channel(1);
@@ -107,71 +67,56 @@ impl Constraint {
     }
 
     /// A bit for every token that may come next; `None`: any may.
-    pub fn allowed(&mut self) -> Result<Option<&[u32]>, Error> {
-        match self.phase {
-            Phase::Thinking => Ok(None),
-            Phase::Bound => Ok(Some(self.matcher()?.allowed()?)),
-            Phase::Beginning(open) => {
-                let mut words = std::mem::take(&mut self.words);
-                words.clear();
-                words.extend_from_slice(self.matcher()?.allowed()?);
-                if let Some(word) = words.get_mut(open as usize / 32) {
-                    *word |= 1 << (open % 32);
-                }
-                self.words = words;
-                Ok(Some(&self.words))
-            }
+    pub fn allowed(&mut self, thoughts: &Tracker) -> Result<Option<&[u32]>, Error> {
+        if !thoughts.binds() {
+            return Ok(None);
         }
+        let Some(open) = thoughts.opens_with() else { return Ok(Some(self.matcher()?.allowed()?)) };
+        let mut words = std::mem::take(&mut self.words);
+        words.clear();
+        words.extend_from_slice(self.matcher()?.allowed()?);
+        if let Some(word) = words.get_mut(open as usize / 32) {
+            *word |= 1 << (open % 32);
+        }
+        self.words = words;
+        Ok(Some(&self.words))
     }
 
     /// Whether a token may come next.
-    pub fn allows(&mut self, token: u32) -> Result<bool, Error> {
-        match self.phase {
-            Phase::Thinking => Ok(true),
-            Phase::Beginning(open) if token == open => Ok(true),
-            _ => Ok(self.matcher()?.allows(token)),
+    pub fn allows(&mut self, token: u32, thoughts: &Tracker) -> Result<bool, Error> {
+        if !thoughts.binds() || thoughts.opens_with() == Some(token) {
+            return Ok(true);
         }
+        Ok(self.matcher()?.allows(token))
     }
 
-    /// Goes on with a token that was chosen, and the text it completed.
-    pub fn accept(&mut self, token: u32, text: &str) -> Result<(), Error> {
-        match self.phase {
-            Phase::Beginning(open) if token == open => self.phase = Phase::Thinking,
-            Phase::Thinking => {
-                self.tail.push_str(text);
-                if self.close == Some(token) || self.tail.contains(CLOSE) {
-                    self.phase = Phase::Bound;
-                }
-                let far = self.tail.len().saturating_sub(CLOSE.len());
-                self.tail.drain(..self.tail.floor_char_boundary(far));
-            }
-            _ => {
-                self.phase = Phase::Bound;
-                self.matcher()?.accept(token)?;
-            }
-        }
-        Ok(())
+    /// Goes on with a token that was chosen and that it binds.
+    pub fn accept(&mut self, token: u32) -> Result<(), Error> {
+        Ok(self.matcher()?.accept(token)?)
     }
 
     /// Tokens that must come now; they are accepted.
     pub fn forced(&mut self) -> Result<Vec<u32>, Error> {
-        match self.phase {
-            Phase::Bound => Ok(self.matcher()?.forced()),
-            _ => Ok(Vec::new()),
-        }
+        Ok(self.matcher()?.forced())
     }
 
     /// Whether nothing more can come.
     pub fn is_finished(&mut self) -> bool {
-        matches!(self.phase, Phase::Bound) && self.matcher().is_ok_and(|matcher| matcher.is_finished())
+        self.matcher().is_ok_and(|matcher| matcher.is_finished())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generate::thoughts::{Thinking, Thoughts};
     use crate::{Engine, LoadOptions};
     use akunu_text::Grammar;
+
+    /// Nothing is thought.
+    fn no_thoughts() -> Tracker {
+        Tracker::new(Thinking::Not, &Thoughts::default(), None)
+    }
 
     #[test]
     fn thoughts_are_free_and_what_follows_them_is_bound() {
@@ -179,25 +124,26 @@ mod tests {
         let tokenizer = engine.tokenizer().unwrap();
         let matcher = || engine.grammars().unwrap().compile(&Grammar::Regex("yes|no".into())).unwrap();
         // This vocabulary has no token for the tags: they are text, cut somewhere.
-        let mut constraint = Constraint::new(matcher(), Thinking::Open, Some(tokenizer));
+        let mut constraint = Constraint::new(matcher());
+        let mut thoughts = Tracker::new(Thinking::Open, &Thoughts::default(), Some(tokenizer));
         for token in tokenizer.encode("A cat. <think> or </think", Default::default()).unwrap() {
-            assert!(constraint.allowed().unwrap().is_none());
-            let text = String::from_utf8_lossy(tokenizer.token_bytes(token)).into_owned();
-            constraint.accept(token, &text).unwrap();
+            assert!(constraint.allowed(&thoughts).unwrap().is_none());
+            thoughts.accept(token, &String::from_utf8_lossy(tokenizer.token_bytes(token)));
         }
         let end = tokenizer.encode(">", Default::default()).unwrap();
-        end.iter().for_each(|token| constraint.accept(*token, ">").unwrap());
-        let allowed = |constraint: &mut Constraint| {
-            let words = constraint.allowed().unwrap().unwrap().to_vec();
+        end.iter().for_each(|token| thoughts.accept(*token, ">"));
+        let allowed = |constraint: &mut Constraint, thoughts: &Tracker| {
+            let words = constraint.allowed(thoughts).unwrap().unwrap().to_vec();
             let set = |id: &u32| words[*id as usize / 32] >> (id % 32) & 1 == 1;
             let tokens = (0..tokenizer.vocab_size() as u32).filter(set);
             tokens.map(|id| String::from_utf8_lossy(tokenizer.token_bytes(id)).into_owned()).collect::<Vec<_>>()
         };
-        let first = allowed(&mut constraint);
+        let first = allowed(&mut constraint, &thoughts);
         assert!(!first.is_empty() && first.iter().all(|t| "yes".starts_with(t) || "no".starts_with(t)), "{first:?}");
         // Without a token that opens thoughts there are none.
-        let mut bound = Constraint::new(matcher(), Thinking::MayOpen, Some(tokenizer));
-        assert_eq!(allowed(&mut bound), first);
+        let mut bound = Constraint::new(matcher());
+        let thoughts = Tracker::new(Thinking::MayOpen, &Thoughts::default(), Some(tokenizer));
+        assert_eq!(allowed(&mut bound, &thoughts), first);
         assert!(!bound.is_finished());
     }
 
@@ -215,22 +161,21 @@ mod tests {
         ];
         for (grammar, text) in cases {
             let matcher = || engine.grammars().unwrap().compile(&grammar).unwrap();
-            let mut asked = Constraint::new(matcher(), Thinking::Not, Some(tokenizer));
-            let mut masked = Constraint::new(matcher(), Thinking::Not, Some(tokenizer));
+            let (mut asked, mut masked, none) = (Constraint::new(matcher()), Constraint::new(matcher()), no_thoughts());
             let mut steps = 0;
             let single = |byte| (0..vocab).find(|id| tokenizer.token_bytes(*id) == [byte]).unwrap();
             for token in text.bytes().map(single) {
                 for token in 0..vocab {
-                    let words = masked.allowed().unwrap().unwrap();
+                    let words = masked.allowed(&none).unwrap().unwrap();
                     let set = words[token as usize / 32] >> (token % 32) & 1 == 1;
-                    assert_eq!(asked.allows(token).unwrap(), set, "{grammar:?}, step {steps}, token {token}");
+                    assert_eq!(asked.allows(token, &none).unwrap(), set, "{grammar:?}, step {steps}, token {token}");
                 }
                 // What is forced may be cut into other tokens than bytes.
-                if !asked.allows(token).unwrap() {
+                if !asked.allows(token, &none).unwrap() {
                     continue;
                 }
                 for constraint in [&mut asked, &mut masked] {
-                    constraint.accept(token, "").unwrap();
+                    constraint.accept(token).unwrap();
                     constraint.forced().unwrap();
                 }
                 steps += 1;
@@ -245,14 +190,13 @@ mod tests {
         let grammar = Grammar::Regex("[a-z]{3,9} [0-9]+".into());
         let matcher = || engine.grammars().unwrap().compile(&grammar).unwrap();
         let masks = Masks::start().unwrap();
-        let mut here = Constraint::new(matcher(), Thinking::Not, engine.tokenizer());
-        let mut away = Constraint::new(matcher(), Thinking::Not, engine.tokenizer());
+        let (mut here, mut away, none) = (Constraint::new(matcher()), Constraint::new(matcher()), no_thoughts());
         for token in engine.tokenizer().unwrap().encode("little 7", Default::default()).unwrap().into_iter().skip(1) {
             away.look_ahead(&masks);
             away.look_ahead(&masks);
-            assert_eq!(here.allowed().unwrap(), away.allowed().unwrap());
+            assert_eq!(here.allowed(&none).unwrap(), away.allowed(&none).unwrap());
             away.look_ahead(&masks);
-            let answers = [&mut here, &mut away].map(|c| c.accept(token, "").is_ok().then(|| c.forced().unwrap()));
+            let answers = [&mut here, &mut away].map(|c| c.accept(token).is_ok().then(|| c.forced().unwrap()));
             assert_eq!(answers[0], answers[1]);
         }
     }

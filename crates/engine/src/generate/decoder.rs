@@ -4,6 +4,7 @@ use super::constraint::Constraint;
 use super::sampling::{Sampler, SamplingOptions, log_probabilities};
 use super::speculation::{Speculator, Tree};
 use super::stop::StopStrings;
+use super::thoughts::Tracker;
 use super::{Finish, GenerateOptions, Piece};
 use crate::{Engine, Error, LogProbs, Outputs, Sequence};
 use akunu_plan::DrawVars;
@@ -19,6 +20,7 @@ pub(crate) struct Decoder {
     detokenizer: Option<Detokenizer>,
     stops: StopStrings,
     constraint: Option<Constraint>,
+    thoughts: Tracker,
     /// After any of these the generation is finished.
     end: Vec<u32>,
     /// The prompt and what was chosen after it.
@@ -58,6 +60,7 @@ impl Decoder {
             detokenizer: tokenizer.map(|t| t.stream_continuation()),
             stops: StopStrings::new(&options.stop),
             constraint,
+            thoughts: Tracker::new(options.thinking, &options.thoughts, tokenizer),
             end,
             tokens: prompt.to_vec(),
             prompt: prompt.len(),
@@ -127,6 +130,11 @@ impl Decoder {
         }
     }
 
+    /// Tokens that may be chosen before somebody has to look.
+    pub fn unwatched(&self) -> usize {
+        self.wanted().min(self.thoughts.unwatched())
+    }
+
     /// What may go where the context is full of `len` positions: so many after so many. `None`: it ends there.
     pub fn shift(&self, len: usize) -> Option<(usize, usize)> {
         let keep = self.options.context_shift?;
@@ -160,7 +168,8 @@ impl Decoder {
 
     /// How the backend chooses the next tokens by itself, one after the other; `None` where each needs a look.
     pub fn chains(&self) -> Option<DrawVars> {
-        let blind = self.speculator.is_none() && self.decoding() && self.options.logprobs.is_none();
+        let blind = self.speculator.is_none() && self.options.logprobs.is_none();
+        let blind = blind && self.decoding() && self.unwatched() > 0;
         self.draw.filter(|_| blind).map(|draw| self.draw_ahead(draw, 0))
     }
 
@@ -219,7 +228,7 @@ impl Decoder {
 
     /// Has what the grammar allows computed while the planned step runs, where that step gives logits.
     pub fn look_ahead(&mut self, engine: &Engine, outputs: usize) {
-        if let Some(constraint) = self.constraint.as_mut().filter(|_| outputs > 0)
+        if let Some(constraint) = self.constraint.as_mut().filter(|_| outputs > 0 && self.thoughts.binds())
             && let Some(masks) = engine.masks()
         {
             constraint.look_ahead(masks);
@@ -278,27 +287,34 @@ impl Decoder {
     pub fn take_chain(&mut self, tokens: &[u32]) {
         for &token in tokens {
             self.sampler.skip(1);
-            let _ = self.accept(token, None);
+            self.accept(token, None);
         }
     }
 
     /// Chooses the next token, or takes the backend's choice, and takes those that a grammar forces after it.
     fn choose(&mut self, logits: &[f32], chosen: u32) -> Result<(), Error> {
-        let token = if self.draw.is_some() || self.is_likeliest_allowed(chosen)? {
+        let token = if let Some(forced) = self.thoughts.forced() {
+            self.sampler.skip(1);
+            forced
+        } else if self.draw.is_some() || self.is_likeliest_allowed(chosen)? {
             self.sampler.skip(1);
             chosen
         } else {
-            let allowed = self.constraint.as_mut().map_or(Ok(None), Constraint::allowed)?;
+            let allowed = self.constraint.as_mut().map_or(Ok(None), |c| c.allowed(&self.thoughts))?;
             self.sampler.sample_allowed(logits, &self.tokens, allowed)
         };
+        let bound = self.thoughts.binds();
         let logprobs = self.options.logprobs.map(|n| log_probabilities(logits, token, n));
-        let text = self.accept(token, logprobs);
-        let Some(constraint) = self.constraint.as_mut().filter(|_| self.finish.is_none()) else { return Ok(()) };
-        constraint.accept(token, &text)?;
+        self.accept(token, logprobs);
+        // A token that opens or closes a thinking block is not part of what the grammar binds.
+        let bound = bound && self.thoughts.binds() && self.finish.is_none();
+        let Some(constraint) = self.constraint.as_mut().filter(|_| bound) else { return Ok(()) };
+        constraint.accept(token)?;
         // Where log-probabilities are wanted, forced tokens need logits like any other.
-        let forced = if self.options.logprobs.is_none() { constraint.forced()? } else { Vec::new() };
+        let may_force = self.options.logprobs.is_none() && !self.thoughts.is_closing();
+        let forced = if may_force { constraint.forced()? } else { Vec::new() };
         let finished = constraint.is_finished();
-        forced.into_iter().for_each(|token| drop(self.accept(token, None)));
+        forced.into_iter().for_each(|token| self.accept(token, None));
         if finished {
             self.end(Finish::Stop);
         }
@@ -308,22 +324,23 @@ impl Decoder {
     /// Whether the likeliest token, which the backend found, is what a grammar leaves: then no mask is needed.
     fn is_likeliest_allowed(&mut self, likeliest: u32) -> Result<bool, Error> {
         match &mut self.constraint {
-            Some(constraint) if self.options.sampling.is_plain_greedy() => constraint.allows(likeliest),
+            Some(constraint) if self.options.sampling.is_plain_greedy() => constraint.allows(likeliest, &self.thoughts),
             _ => Ok(false),
         }
     }
 
-    /// Adds a token that was chosen; the text it completes.
-    pub fn accept(&mut self, token: u32, logprobs: Option<LogProbs>) -> String {
+    /// Adds a token that was chosen.
+    pub fn accept(&mut self, token: u32, logprobs: Option<LogProbs>) {
         if self.finish.is_some() {
-            return String::new();
+            return;
         }
         if self.end.contains(&token) {
             self.finish = Some(Finish::Stop);
-            return String::new();
+            return;
         }
         self.tokens.push(token);
         let text = self.detokenizer.as_mut().map(|d| d.push(token)).unwrap_or_default();
+        self.thoughts.accept(token, &text);
         let (shown, stopped) = self.stops.push(&text);
         self.pieces.push_back(Piece { token, text: shown, logprobs });
         if let Some(which) = stopped {
@@ -331,7 +348,6 @@ impl Decoder {
         } else if self.wanted() == 0 {
             self.finish = Some(Finish::Length);
         }
-        text
     }
 
     /// Text held back at the end: half a character, or what might have become a stop string.

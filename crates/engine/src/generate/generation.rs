@@ -74,14 +74,13 @@ impl Engine {
     }
 
     /// A generation after `tokens`, with its grammar compiled.
-    pub(crate) fn decoder(&self, tokens: &[u32], options: GenerateOptions) -> Result<Decoder, Error> {
-        let constraint = match &options.grammar {
-            Some(grammar) => {
-                let matcher = self.grammars()?.compile(grammar)?;
-                Some(Constraint::new(matcher, options.thinking, self.tokenizer()))
-            }
-            None => None,
+    pub(crate) fn decoder(&self, tokens: &[u32], mut options: GenerateOptions) -> Result<Decoder, Error> {
+        let matcher = match (options.matcher.take(), &options.grammar) {
+            (Some(matcher), _) => Some(matcher),
+            (None, Some(grammar)) => Some(self.grammars()?.compile(grammar)?),
+            (None, None) => None,
         };
+        let constraint = matcher.map(Constraint::new);
         Ok(Decoder::new(tokens, options, self.tokenizer(), constraint))
     }
 
@@ -203,7 +202,7 @@ impl Generate<'_> {
     fn run_chain(&mut self, draw: DrawVars) -> Result<(), Error> {
         let Some(&last) = self.decoder.tokens().last() else { return Ok(()) };
         let room = self.engine.context() - self.sequence.len();
-        let n = self.chain.min(room).min(self.decoder.wanted());
+        let n = self.chain.min(room).min(self.decoder.unwatched());
         self.chain = (self.chain * 2).min(self.engine.max_chain() / 4).max(1);
         let before = self.sequence.len();
         let known = self.decoder.tokens().len();

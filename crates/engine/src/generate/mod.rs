@@ -7,7 +7,8 @@ mod options;
 pub(crate) mod sampling;
 pub(crate) mod speculation;
 mod stop;
+mod thoughts;
 
-pub use constraint::Thinking;
 pub use generation::Generate;
 pub use options::{Finish, GenerateOptions, Piece};
+pub use thoughts::{Thinking, Thoughts};

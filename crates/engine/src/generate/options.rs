@@ -1,8 +1,8 @@
 //! What to generate, how, and what comes of it.
 
-use super::constraint::Thinking;
+use super::thoughts::{Thinking, Thoughts};
 use crate::{LogProbs, SamplingOptions, Speculation};
-use akunu_text::Grammar;
+use akunu_text::{Grammar, Matcher};
 
 /// What to generate, and how.
 ///
@@ -34,8 +34,12 @@ pub struct GenerateOptions {
     pub context_shift: Option<usize>,
     /// The form that the text must have.
     pub grammar: Option<Grammar>,
-    /// Whether the grammar lets the model think first.
+    /// The same, compiled already: then nobody waits for that.
+    pub matcher: Option<Matcher>,
+    /// Whether the model thinks first: the grammar holds from where its thoughts end.
     pub thinking: Thinking,
+    /// What stands around thoughts, and how many there may be.
+    pub thoughts: Thoughts,
     /// Draft several tokens and verify them together: the same text in fewer steps, where drafts are accepted.
     pub speculation: Speculation,
 }
@@ -113,6 +117,13 @@ impl GenerateOptions {
     #[must_use]
     pub fn thinking(mut self, thinking: Thinking) -> Self {
         self.thinking = thinking;
+        self
+    }
+
+    /// What stands around thoughts, and how many there may be.
+    #[must_use]
+    pub fn thoughts(mut self, thoughts: Thoughts) -> Self {
+        self.thoughts = thoughts;
         self
     }
 

@@ -36,6 +36,16 @@ pub enum Miss {
     },
 }
 
+impl Miss {
+    /// The first token that must be read.
+    pub fn at(self) -> Option<usize> {
+        match self {
+            Miss::Empty => None,
+            Miss::New { at } | Miss::Evicted { at } | Miss::Window { at } => Some(at),
+        }
+    }
+}
+
 impl std::fmt::Display for Miss {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -5,6 +5,7 @@
 
 use crate::{Engine, Error, Sequence};
 use akunu_formats::{Output, open_regular};
+use akunu_limits::{Over, over};
 use akunu_plan::{KV_BLOCK, NO_BLOCK};
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -15,8 +16,6 @@ const MAGIC: &[u8; 8] = b"akunuses";
 const VERSION: u32 = 1;
 /// More than any note needs.
 const LONGEST_NOTE: u64 = 64 << 20;
-/// More tokens than any text that a model reads has.
-const LONGEST_TEXT: u64 = 1 << 24;
 /// Bytes of every tensor that the fingerprint looks at.
 const SAMPLE: usize = 256;
 
@@ -47,6 +46,8 @@ pub enum SessionError {
     Damaged(&'static str),
     #[error("it has {positions} positions, and the context is {context}")]
     TooLong { positions: u64, context: usize },
+    #[error("it has {tokens} tokens, over {over}")]
+    TooManyTokens { tokens: u64, over: Over },
     #[error("the KV cache has no room for it")]
     NoRoom,
 }
@@ -74,12 +75,21 @@ impl Engine {
         hash.finalize().into()
     }
 
+    fn check_tokens(&self, tokens: u64) -> Result<(), SessionError> {
+        let limits = self.file().limits();
+        if tokens <= limits.session_tokens {
+            return Ok(());
+        }
+        Err(SessionError::TooManyTokens { tokens, over: over!(limits, session_tokens) })
+    }
+
     /// Writes a sequence, the text it holds the beginning of, and a note. The file appears when it is complete.
     pub fn save_session(&mut self, path: &Path, sequence: &Sequence, tokens: &[u32], note: &str) -> Result<(), Error> {
-        if tokens.len() as u64 > LONGEST_TEXT || note.len() as u64 > LONGEST_NOTE {
-            let error = SessionError::Damaged("its text or its note is too long to be kept");
-            return Err(Error::Session { path: path.display().to_string(), error });
-        }
+        let fits = match note.len() as u64 > LONGEST_NOTE {
+            true => Err(SessionError::Damaged("its note is too long to be kept")),
+            false => self.check_tokens(tokens.len() as u64),
+        };
+        fits.map_err(|error| Error::Session { path: path.display().to_string(), error })?;
         let fingerprint = self.fingerprint();
         let mut out = Output::create(path, true)?;
         out.write(MAGIC)?;
@@ -129,10 +139,11 @@ impl Engine {
         if positions > self.context() as u64 {
             return Err(SessionError::TooLong { positions, context: self.context() });
         }
-        if tokens < positions || tokens > LONGEST_TEXT || note > LONGEST_NOTE {
+        self.check_tokens(tokens)?;
+        if tokens < positions || note > LONGEST_NOTE {
             return Err(SessionError::Damaged("its lengths contradict each other"));
         }
-        let tokens = input.bytes(4 * tokens)?;
+        let tokens = input.bytes(tokens.saturating_mul(4))?;
         let tokens: Vec<u32> = tokens.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
         let vocab = self.vocab();
         if tokens.iter().any(|t| *t as usize >= vocab) {

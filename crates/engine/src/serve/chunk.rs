@@ -17,9 +17,11 @@ pub struct ChunkPace {
 }
 
 impl ChunkPace {
-    /// Rows for the coming chunk, between the fewest and `most`.
-    pub fn rows(&self, most: usize) -> usize {
-        let rows = if self.row > 0.0 { self.decoding / self.row } else { 0.0 };
+    /// Rows for the coming chunk, between the fewest and `most`: what takes as long as a step of those who decode, and with
+    /// it no longer than `max_gap`.
+    pub fn rows(&self, most: usize, max_gap: Duration) -> usize {
+        let time = self.decoding.min(max_gap.as_secs_f64() - self.decoding).max(0.0);
+        let rows = if self.row > 0.0 { time / self.row } else { 0.0 };
         (rows as usize).max(LEAST_CHUNK).min(most)
     }
 
@@ -38,15 +40,17 @@ impl ChunkPace {
 mod tests {
     use super::*;
 
+    const AN_HOUR: Duration = Duration::from_secs(3600);
+
     /// The chunk after many steps, where a step takes `decoding` seconds and a chunk `fixed` and `row` for each row.
     fn settled(decoding: f64, fixed: f64, row: f64) -> usize {
         let mut pace = ChunkPace::default();
         for _ in 0..100 {
             pace.decoded(Duration::from_secs_f64(decoding));
-            let rows = pace.rows(512);
+            let rows = pace.rows(512, AN_HOUR);
             pace.read(rows, Duration::from_secs_f64(fixed + row * rows as f64));
         }
-        pace.rows(512)
+        pace.rows(512, AN_HOUR)
     }
 
     #[test]
@@ -59,8 +63,8 @@ mod tests {
     fn it_is_never_too_small_to_be_worth_it_nor_larger_than_a_step_can_be() {
         assert_eq!(settled(0.001, 0.0, 0.01), LEAST_CHUNK);
         assert_eq!(settled(100.0, 0.0, 0.01), 512);
-        assert_eq!(ChunkPace::default().rows(512), LEAST_CHUNK);
-        assert_eq!(ChunkPace::default().rows(7), 7);
+        assert_eq!(ChunkPace::default().rows(512, AN_HOUR), LEAST_CHUNK);
+        assert_eq!(ChunkPace::default().rows(7, AN_HOUR), 7);
     }
 
     #[test]
@@ -70,10 +74,22 @@ mod tests {
             pace.decoded(Duration::from_millis(10));
             pace.read(40, Duration::from_millis(10));
         }
-        let before = pace.rows(512);
+        let before = pace.rows(512, AN_HOUR);
         pace.decoded(Duration::from_millis(30));
-        assert!(pace.rows(512) <= before * 13 / 10);
+        assert!(pace.rows(512, AN_HOUR) <= before * 13 / 10);
         pace.read(40, Duration::from_millis(40));
-        assert!(pace.rows(512) >= before * 7 / 10);
+        assert!(pace.rows(512, AN_HOUR) >= before * 7 / 10);
+    }
+
+    #[test]
+    fn step_and_chunk_together_stay_within_the_gap() {
+        let mut pace = ChunkPace::default();
+        for _ in 0..50 {
+            pace.decoded(Duration::from_millis(150));
+            pace.read(100, Duration::from_millis(100));
+        }
+        assert!((140..=160).contains(&pace.rows(512, AN_HOUR)));
+        assert!((45..=55).contains(&pace.rows(512, Duration::from_millis(200))));
+        assert_eq!(pace.rows(512, Duration::from_millis(100)), LEAST_CHUNK);
     }
 }

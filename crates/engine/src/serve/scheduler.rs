@@ -7,6 +7,7 @@
 //! not depend on how or with whom it is computed.
 
 use super::chunk::ChunkPace;
+use super::latency::Latency;
 use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES};
 use crate::generate::decoder::Decoder;
 use crate::generate::{Finish, GenerateOptions, Piece};
@@ -14,6 +15,7 @@ use crate::kv::prefix::{Miss, PrefixCache};
 use crate::{Engine, Error, Sequence, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// How many, how much at a time, and how much to remember.
@@ -26,11 +28,14 @@ pub struct SchedulerOptions {
     pub chunk: Option<usize>,
     /// Positions of finished texts to remember; 0: none.
     pub cache: usize,
+    /// While prompts are read nobody should wait longer than this for the next token; prompts are read in smaller pieces
+    /// where that is needed, though never in smaller ones than [`crate::LEAST_CHUNK`].
+    pub max_gap: Duration,
 }
 
 impl Default for SchedulerOptions {
     fn default() -> Self {
-        Self { sequences: 16, chunk: None, cache: 16_384 }
+        Self { sequences: 16, chunk: None, cache: 16_384, max_gap: Duration::from_millis(200) }
     }
 }
 
@@ -120,6 +125,10 @@ pub struct Metrics {
     pub blocks_cached: usize,
     /// All blocks of that pool.
     pub blocks: usize,
+    /// From submission to the first token.
+    pub first_token: Latency,
+    /// From one token to the next, of the same request.
+    pub gap: Latency,
 }
 
 struct Job {
@@ -138,6 +147,7 @@ struct Job {
     submitted: Instant,
     admitted: Option<Instant>,
     first_token: Option<Instant>,
+    last_token: Option<Instant>,
 }
 
 /// Runs many requests on one engine, step by step.
@@ -218,6 +228,7 @@ impl Scheduler {
             submitted: Instant::now(),
             admitted: None,
             first_token: None,
+            last_token: None,
         });
         Ok(id)
     }
@@ -368,7 +379,7 @@ impl Scheduler {
         let most = self.engine.chunk();
         let mut left = match others {
             false => most,
-            true => self.options.chunk.map_or(self.pace.rows(most), |chunk| chunk.clamp(1, most)),
+            true => self.options.chunk.map_or(self.pace.rows(most, self.options.max_gap), |chunk| chunk.clamp(1, most)),
         };
         let (mut rows, mut outputs) = (0, 0);
         let mut readers = self.running.iter().filter(|job| job.decoder.reading()).count();
@@ -411,11 +422,20 @@ impl Scheduler {
         for job in self.running.iter_mut().filter(|job| job.planned) {
             let engine = &self.engine;
             let output = |output| (engine.logits_of(first + output), engine.chosen()[first + output]);
-            let taken = job.decoder.take(&mut job.sequence, output);
+            // What a request asks for runs here: a fault in it is that request's alone.
+            let taken = catch_unwind(AssertUnwindSafe(|| job.decoder.take(&mut job.sequence, output)));
             first += job.outputs;
-            job.failed = taken.err().map(|error| error.to_string());
+            job.failed = match taken {
+                Ok(taken) => taken.err().map(|error| error.to_string()),
+                Err(_) => Some("a fault in the engine ended it".to_owned()),
+            };
             if !job.decoder.pieces.is_empty() {
-                job.first_token.get_or_insert_with(Instant::now);
+                let now = Instant::now();
+                match job.last_token.replace(now) {
+                    Some(last) => self.metrics.gap.record(now - last),
+                    None => self.metrics.first_token.record(now - job.submitted),
+                }
+                job.first_token.get_or_insert(now);
             }
             for piece in job.decoder.pieces.drain(..) {
                 self.metrics.generated_tokens += 1;
@@ -483,6 +503,14 @@ impl Scheduler {
         self.metrics.preempted += 1;
         self.waiting.push_front(job);
         true
+    }
+
+    /// Ends every request with the same sentence.
+    pub(crate) fn fail_all(&mut self, sentence: &str, mut each: impl FnMut(RequestId, Event)) {
+        for job in self.waiting.drain(..).chain(self.running.drain(..)) {
+            self.metrics.failed += 1;
+            each(job.id, Event::Failed(sentence.to_owned()));
+        }
     }
 
     fn fail_planned(&mut self, sentence: &str, each: &mut impl FnMut(RequestId, Event)) {

@@ -1,13 +1,16 @@
 //! A scheduler on a thread of its own, for any number of callers: blocking or async.
 
 use super::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
+use crate::engine::made;
 use crate::generate::Piece;
 use crate::{Engine, Error, SchedulerOptions};
+use akunu_text::{Grammar, Grammars, Matcher};
 use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
 
@@ -123,6 +126,8 @@ pub struct Service {
     submissions: Option<Sender<Submission>>,
     metrics: Arc<Mutex<Metrics>>,
     tokenizer: Option<akunu_text::Tokenizer>,
+    grammars: Arc<OnceLock<Grammars>>,
+    vocab: usize,
     path: String,
     thread: Option<JoinHandle<()>>,
 }
@@ -133,6 +138,7 @@ impl Service {
         let (submissions, inbox) = mpsc::channel();
         let metrics = Arc::new(Mutex::new(Metrics::default()));
         let tokenizer = engine.tokenizer().cloned();
+        let (grammars, vocab) = (engine.shared_grammars(), engine.vocab());
         let path = engine.file().path().display().to_string();
         let shared = metrics.clone();
         let scheduler = Scheduler::new(engine, options);
@@ -140,11 +146,15 @@ impl Service {
             .name("scheduler".into())
             .spawn(move || serve(scheduler, &inbox, &shared))
             .map_err(|e| Error::Stopped { why: e.to_string() })?;
-        Ok(Service { submissions: Some(submissions), metrics, tokenizer, path, thread: Some(thread) })
+        Ok(Service { submissions: Some(submissions), metrics, tokenizer, grammars, vocab, path, thread: Some(thread) })
     }
 
-    /// Queues a request. Errors of the request itself come out of the reply.
-    pub fn submit(&self, request: Request) -> Result<Reply, Error> {
+    /// Queues a request. Its grammar is compiled here and now, so that only the caller waits for that. Other errors of the
+    /// request itself come out of the reply.
+    pub fn submit(&self, mut request: Request) -> Result<Reply, Error> {
+        if let (None, Some(grammar)) = (&request.options.matcher, &request.options.grammar) {
+            request.options.matcher = Some(self.compile(grammar)?);
+        }
         let mailbox = Arc::new(Mailbox::default());
         let sent = self.submissions.as_ref().is_some_and(|s| s.send((request, Outbox(mailbox.clone()))).is_ok());
         match sent {
@@ -155,9 +165,20 @@ impl Service {
 
     /// Queues a text to continue.
     pub fn submit_text(&self, prompt: &str, options: crate::GenerateOptions) -> Result<Reply, Error> {
-        let tokenizer = self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.path.clone() })?;
+        let tokenizer = self.need_tokenizer()?;
         let tokens = tokenizer.encode(prompt, akunu_text::Encode { add_special: true, parse_special: true })?;
         self.submit(Request { tokens, options })
+    }
+
+    /// Compiles a grammar for [`GenerateOptions::matcher`](crate::GenerateOptions::matcher): on the caller's thread, beside
+    /// what runs.
+    pub fn compile(&self, grammar: &Grammar) -> Result<Matcher, Error> {
+        let tokenizer = self.need_tokenizer()?;
+        Ok(made(&self.grammars, tokenizer, self.vocab)?.compile(grammar)?)
+    }
+
+    fn need_tokenizer(&self) -> Result<&akunu_text::Tokenizer, Error> {
+        self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.path.clone() })
     }
 
     /// As of the last step.
@@ -202,7 +223,10 @@ fn serve(mut scheduler: Scheduler, inbox: &Receiver<Submission>, metrics: &Mutex
             }
             !abandoned
         });
-        scheduler.step(|id, event| events.push((id, event)));
+        let stepped = catch_unwind(AssertUnwindSafe(|| scheduler.step(|id, event| events.push((id, event)))));
+        if stepped.is_err() {
+            scheduler.fail_all("a fault in the engine ended it", |id, event| events.push((id, event)));
+        }
         // Before anybody can see what came of the step.
         *metrics.lock().unwrap_or_else(PoisonError::into_inner) = scheduler.metrics();
         for (id, event) in events.drain(..) {

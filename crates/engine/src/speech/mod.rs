@@ -14,6 +14,8 @@ mod options;
 #[cfg(feature = "audio")]
 mod spans;
 #[cfg(feature = "audio")]
+mod subtitles;
+#[cfg(feature = "audio")]
 mod transcriber;
 #[cfg(feature = "audio")]
 mod transcript;
@@ -30,6 +32,7 @@ mod words;
 pub use self::{
     live::Live,
     options::{Decoding, MAX_CANDIDATES, Silence, Task, TranscribeOptions},
+    subtitles::{Cue, srt, vtt},
     transcriber::{Times, Transcriber},
     transcript::{Event, Segment, Transcript, Word},
     vocabulary::Vocabulary,

@@ -33,7 +33,7 @@ pub struct Transcriber {
 impl Transcriber {
     /// Loads a whisper.cpp file, a GGUF or safetensors file, or an HF directory.
     pub fn load(path: &Path, options: LoadOptions) -> Result<Self, Error> {
-        Self::from_file(ModelFile::open(path)?, options)
+        Self::from_file(ModelFile::open_within(path, options.limits)?, options)
     }
 
     /// Loads an opened file. How many sequences there are, it decides itself: `options.sequences` does not matter.

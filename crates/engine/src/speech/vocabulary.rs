@@ -38,7 +38,7 @@ impl Vocabulary {
         let marks = SpeechMarks::of_size(size).ok_or(Error::NotSpeech { vocab: size })?;
         let words = match tokenizer {
             Some(tokenizer) => Words::Tokenizer(tokenizer.clone()),
-            None => Words::Ranked(Ranked::new(file.tokens())?),
+            None => Words::Ranked(Ranked::new(file.tokens())?.within(file.limits())),
         };
         let vocabulary = Self { words, marks };
         match vocabulary.bytes(0).is_empty() {

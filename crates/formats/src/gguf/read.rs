@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use akunu_dtype::DType;
+use akunu_limits::Limits;
 
 use super::array::Array;
 use super::value::{Field, Kind, Value};
@@ -10,7 +11,7 @@ use super::{ALIGNMENT_KEY, DEFAULT_ALIGNMENT, MAX_DIMS, MAX_KEY, MAX_KEYS, MAX_N
 use crate::cursor::Cursor;
 use crate::error::{Error, Fault, Name};
 use crate::map::Bytes;
-use crate::model_file::{MAX_TENSORS, Span, Tensor};
+use crate::model_file::{Span, Tensor, check_tensors};
 
 /// The shortest key and value: a length, no characters, a type, one byte.
 const MIN_KEY_VALUE: u64 = 8 + 4 + 1;
@@ -24,14 +25,16 @@ pub(super) struct Header {
 }
 
 /// Reads the header of `bytes`, whose magic was seen; its tensors get `file` in their spans.
-pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Header, Error> {
+pub(super) fn read(path: &Path, bytes: &Bytes, file: usize, limits: &Limits) -> Result<Header, Error> {
     let mut cursor = Cursor::new(path, bytes);
     cursor.take(4, &"the magic")?;
     version(&mut cursor)?;
     let tensors = cursor.u64(&"the tensor count")?;
     let keys = cursor.u64(&"the key count")?;
     cursor.room(keys, MIN_KEY_VALUE, &format_args!("metadata of {keys} keys"))?;
-    limit(&cursor, "the number of keys", keys, MAX_KEYS)?;
+    if keys > MAX_KEYS {
+        return Err(cursor.fail(Fault::Limit { what: "the number of keys".into(), found: keys, limit: MAX_KEYS }));
+    }
 
     let mut metadata = Metadata::new(path);
     let mut strings_left = MAX_STRING;
@@ -43,7 +46,7 @@ pub(super) fn read(path: &Path, bytes: &Bytes, file: usize) -> Result<Header, Er
     let alignment = alignment(&cursor, &metadata)?;
 
     cursor.room(tensors, MIN_TENSOR_INFO, &format_args!("the list of {tensors} tensors"))?;
-    limit(&cursor, "the number of tensors", tensors, MAX_TENSORS)?;
+    check_tensors(tensors, limits).map_err(|fault| cursor.fail(fault))?;
     let mut list = Vec::with_capacity(tensors as usize);
     for i in 0..tensors {
         list.push(tensor(&mut cursor, i, file, alignment)?);
@@ -67,10 +70,6 @@ fn version(cursor: &mut Cursor<'_>) -> Result<(), Error> {
         v => format!("GGUF version {v}"),
     };
     Err(cursor.fail(Fault::NotSupported(what)))
-}
-
-fn limit(cursor: &Cursor<'_>, what: &str, found: u64, limit: u64) -> Result<(), Error> {
-    if found > limit { Err(cursor.fail(Fault::Limit { what: what.into(), found, limit })) } else { Ok(()) }
 }
 
 fn field(cursor: &mut Cursor<'_>, source: &Bytes, key: &Name, strings_left: &mut u64) -> Result<Field, Error> {

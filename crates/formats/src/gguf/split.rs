@@ -2,24 +2,26 @@
 
 use std::path::{Path, PathBuf};
 
+use akunu_limits::Limits;
+
 use super::metadata::Metadata as GgufMetadata;
 use super::read::{self, Header};
 use crate::error::{Error, Fault, Name};
 use crate::map::Bytes;
-use crate::model_file::{Container, Contents, MAX_TENSORS, Metadata};
+use crate::model_file::{Container, Contents, Metadata, check_tensors};
 
 /// Opens the file, and the other parts where it is the first of several.
-pub(crate) fn open(path: &Path, bytes: Bytes) -> Result<Contents, Error> {
-    let first = read::read(path, &bytes, 0)?;
+pub(crate) fn open(path: &Path, bytes: Bytes, limits: &Limits) -> Result<Contents, Error> {
+    let first = read::read(path, &bytes, 0, limits)?;
     match split(&first.metadata)? {
-        Some((part, count)) if count > 1 => open_parts(path, bytes, first, part, count),
+        Some((part, count)) if count > 1 => open_parts(path, bytes, first, (part, count), limits),
         _ => Ok(contents(first, vec![bytes])),
     }
 }
 
 /// Opens bytes that have no siblings.
-pub(crate) fn open_single(path: &Path, bytes: Bytes) -> Result<Contents, Error> {
-    let part = read::read(path, &bytes, 0)?;
+pub(crate) fn open_single(path: &Path, bytes: Bytes, limits: &Limits) -> Result<Contents, Error> {
+    let part = read::read(path, &bytes, 0, limits)?;
     if split(&part.metadata)?.is_some_and(|(_, count)| count > 1) {
         return Err(Error::new(path, Fault::NotSupported("a split GGUF file in memory".into())));
     }
@@ -43,7 +45,13 @@ fn split(metadata: &GgufMetadata) -> Result<Option<(u64, u64)>, Error> {
     Ok(Some((metadata.u64("split.no")?.unwrap_or(0), count)))
 }
 
-fn open_parts(path: &Path, bytes: Bytes, mut all: Header, part: u64, count: u64) -> Result<Contents, Error> {
+fn open_parts(
+    path: &Path,
+    bytes: Bytes,
+    mut all: Header,
+    (part, count): (u64, u64),
+    limits: &Limits,
+) -> Result<Contents, Error> {
     let fail = |fault| Error::new(path, fault);
     let file_name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
     let suffix = |part: u64| format!("-{:05}-of-{count:05}.gguf", part + 1);
@@ -67,7 +75,7 @@ fn open_parts(path: &Path, bytes: Bytes, mut all: Header, part: u64, count: u64)
         if !super::is_gguf(&sibling, &bytes)? {
             return Err(fail(Fault::UnknownContainer));
         }
-        let part = read::read(&sibling, &bytes, maps.len())?;
+        let part = read::read(&sibling, &bytes, maps.len(), limits)?;
         let (found, found_count) = split(&part.metadata)?.unwrap_or((0, 1));
         if (found, found_count) != (no, count) {
             return Err(fail(Fault::WrongSplit {
@@ -78,10 +86,7 @@ fn open_parts(path: &Path, bytes: Bytes, mut all: Header, part: u64, count: u64)
             }));
         }
         all.tensors.extend(part.tensors);
-        if all.tensors.len() as u64 > MAX_TENSORS {
-            let (found, limit) = (all.tensors.len() as u64, MAX_TENSORS);
-            return Err(fail(Fault::Limit { what: "the number of tensors".into(), found, limit }));
-        }
+        check_tensors(all.tensors.len() as u64, limits).map_err(fail)?;
         maps.push(bytes);
     }
     let found = all.tensors.len() as u64;

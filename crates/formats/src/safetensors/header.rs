@@ -3,28 +3,34 @@
 use std::fmt;
 
 use akunu_dtype::DType;
+use akunu_limits::Limits;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::Entry;
 use crate::error::{Fault, Name};
+use crate::model_file::check_tensors;
 
 /// More dimensions than any weight has; a shape of a million ones must not be kept.
 const MAX_DIMS: usize = 8;
 
 /// Entries with offsets from the start of the data, each with `begin <= end`.
-pub(super) fn parse(json: &[u8], max_tensors: u64) -> Result<Vec<Entry>, Fault> {
+pub(super) fn parse(json: &[u8], limits: &Limits) -> Result<Vec<Entry>, Fault> {
     let invalid = |e: serde_json::Error| Fault::Json(format!("its header says {e}"));
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let entries = Header { max_tensors }.deserialize(&mut deserializer).map_err(invalid)?;
+    let mut over = None;
+    let entries = Header { limits, over: &mut over }.deserialize(&mut deserializer);
+    let entries = entries.map_err(|e| over.unwrap_or_else(|| invalid(e)))?;
     deserializer.end().map_err(invalid)?;
     Ok(entries)
 }
 
-struct Header {
-    max_tensors: u64,
+struct Header<'a> {
+    limits: &'a Limits,
+    /// The fault that serde's error cannot carry.
+    over: &'a mut Option<Fault>,
 }
 
-impl<'de> DeserializeSeed<'de> for Header {
+impl<'de> DeserializeSeed<'de> for Header<'_> {
     type Value = Vec<Entry>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -32,7 +38,7 @@ impl<'de> DeserializeSeed<'de> for Header {
     }
 }
 
-impl<'de> Visitor<'de> for Header {
+impl<'de> Visitor<'de> for Header<'_> {
     type Value = Vec<Entry>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -46,8 +52,9 @@ impl<'de> Visitor<'de> for Header {
                 map.next_value_seed(Strings)?;
                 continue;
             }
-            if entries.len() as u64 >= self.max_tensors {
-                return Err(de::Error::custom(format_args!("more than {} tensors", self.max_tensors)));
+            if let Err(fault) = check_tensors(entries.len() as u64 + 1, self.limits) {
+                *self.over = Some(fault);
+                return Err(de::Error::custom("too many tensors"));
             }
             // serde_json adds the position to an error that has none, so that the name comes before it.
             let info = map.next_value_seed(Info).map_err(|e| at(&name, &e))?;

@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use akunu_dtype::DType;
+use akunu_limits::Limits;
 
 use crate::error::{Error, Fault, Name};
 use crate::map::Bytes;
-use crate::model_file::MAX_TENSORS;
 
 /// The format's own limit on its header.
 const MAX_HEADER: u64 = 100_000_000;
@@ -53,10 +53,10 @@ pub(crate) fn is_safetensors(bytes: &[u8]) -> bool {
 
 impl File {
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Self::read(path, Bytes::map(path)?)
+        Self::read(path, Bytes::map(path)?, &Limits::default())
     }
 
-    pub(crate) fn read(path: &Path, bytes: Bytes) -> Result<Self, Error> {
+    pub(crate) fn read(path: &Path, bytes: Bytes, limits: &Limits) -> Result<Self, Error> {
         let fail = |fault| Error::new(path, fault);
         let len = bytes.len() as u64;
         let truncated = |what: &str, needs, offset| fail(Fault::Truncated { what: what.into(), needs, offset, len });
@@ -72,7 +72,7 @@ impl File {
         let Some((json, data)) = rest.split_at_checked(count as usize) else {
             return Err(truncated("the header", count, PREFIX as u64));
         };
-        let mut entries = header::parse(json, MAX_TENSORS).map_err(fail)?;
+        let mut entries = header::parse(json, limits).map_err(fail)?;
         check(&entries, data.len() as u64, PREFIX as u64 + count).map_err(fail)?;
         let mut by_name = HashMap::with_capacity(entries.len());
         for (index, entry) in entries.iter_mut().enumerate() {

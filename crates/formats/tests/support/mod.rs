@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::path::Path;
 
 use akunu_formats::{Error, Metadata, ModelFile, gguf};
+use akunu_limits::Limits;
 
 /// The system's allocator, counting what each thread has and had at most.
 struct Counting;
@@ -44,9 +45,13 @@ pub const MEMORY: isize = 64 << 20;
 
 /// Opens the path and fails the test where that takes more memory than promised.
 pub fn open(path: &Path) -> Result<ModelFile, Error> {
+    open_within(path, Limits::default())
+}
+
+pub fn open_within(path: &Path, limits: Limits) -> Result<ModelFile, Error> {
     let before = LIVE.get();
     PEAK.set(before);
-    let result = ModelFile::open(path);
+    let result = ModelFile::open_within(path, limits);
     let peak = PEAK.get() - before;
     assert!(peak < MEMORY, "{}: opening took {peak} bytes", path.display());
     result

@@ -2,5 +2,6 @@
 
 mod download;
 mod hostile;
+mod public_faults;
 mod server;
 mod sources;

@@ -1,5 +1,6 @@
 //! What every dialect's request for text becomes.
 
+use super::Tools;
 use akunu::{GenerateOptions, Grammar};
 use serde_json::{Map, Value};
 
@@ -37,4 +38,5 @@ pub struct Ask {
     /// The form of the answer.
     pub form: Option<Grammar>,
     pub think: Think,
+    pub tools: Tools,
 }

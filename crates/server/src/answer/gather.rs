@@ -36,6 +36,11 @@ impl Gathered {
         self.choices.iter().filter_map(|c| c.ending.as_ref()).map(|e| e.generated).sum()
     }
 
+    /// Of those, tokens of thoughts.
+    pub fn thought(&self) -> usize {
+        self.choices.iter().filter_map(|c| c.ending.as_ref()).map(|e| e.thought).sum()
+    }
+
     /// Tokens of the prompt that were in the cache, for the first answer.
     pub fn cached(&self) -> usize {
         self.choices.iter().find_map(|c| c.ending.as_ref()).map_or(0, |e| e.summary.cached)

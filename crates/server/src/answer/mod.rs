@@ -1,23 +1,28 @@
 //! From a request for text to its answers, as they come: the one path that all dialects share.
 
 mod ask;
+mod departure;
 mod gather;
+mod tools;
 
 pub use ask::{Ask, Prompt, Think};
 pub use gather::{Choice, Gathered};
+pub use tools::{Tools, custom_form};
 
 use crate::App;
 use crate::http::stream::{self, Frame, Framing};
 use crate::models::{Generator, InUse};
 use crate::problem::{Kind, Problem};
-use akunu::{Finish, LogProbs, Reply, Request, Summary, Thinking};
+use akunu::{Finish, GenerateOptions, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts};
 use akunu_text::Encode;
 use axum::response::Response;
+use departure::Places;
 use futures_core::Stream;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Something that an answer goes on with.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,7 +52,11 @@ pub enum Part {
 pub struct Ending {
     pub reason: Reason,
     pub generated: usize,
+    /// Of those, tokens of thoughts.
+    pub thought: usize,
     pub summary: Summary,
+    /// The message in which the prompt left what the cache had of it.
+    pub left_at: Option<usize>,
 }
 
 /// Why an answer ended.
@@ -68,41 +77,92 @@ pub struct Answer {
     generator: InUse<Generator>,
     choices: Vec<Stage>,
     stops: Vec<String>,
+    /// The prompt, and where its messages begin.
+    tokens: Vec<u32>,
+    places: Places,
     /// Tokens of the prompt.
     pub prompt: usize,
     /// Whose turn it is to be asked first, so that all come forward.
     turn: usize,
+    _room: OwnedSemaphorePermit,
 }
 
+/// Where one answer stands.
+#[derive(Default)]
 struct Stage {
     reply: Option<Reply>,
+    /// What takes the answer to messages apart.
+    reader: Option<ReplyReader>,
     ready: VecDeque<Part>,
     called: bool,
+    /// Tokens of its thoughts.
+    thought: usize,
+}
+
+impl Stage {
+    fn read(&mut self, parts: Vec<ReplyPart>) {
+        self.thought += usize::from(parts.iter().any(|part| matches!(part, ReplyPart::Thought(_))));
+        self.called |= parts.iter().any(|part| matches!(part, ReplyPart::Call { .. }));
+        self.ready.extend(parts.into_iter().map(|part| match part {
+            ReplyPart::Text(text) => Part::Text(text),
+            ReplyPart::Thought(text) => Part::Thought(text),
+            ReplyPart::Call { index, name } => Part::Call { index, name },
+            ReplyPart::Arguments { index, text } => Part::Arguments { index, text },
+        }));
+    }
+
+    fn take(&mut self, token: Option<u32>, text: String) {
+        match &mut self.reader {
+            // A special token may have no text, and mean something.
+            Some(reader) => {
+                let parts = reader.push(token.unwrap_or(u32::MAX), &text);
+                self.read(parts);
+            }
+            None if text.is_empty() => {}
+            None => self.ready.push_back(Part::Text(text)),
+        }
+    }
+
+    fn end(&mut self, summary: Summary, stops: &[String], left_at: Option<usize>) {
+        self.take(None, summary.rest.clone());
+        if let Some(reader) = &mut self.reader {
+            let parts = reader.end();
+            self.read(parts);
+        }
+        let reason = match summary.finish {
+            Finish::Length | Finish::Context => Reason::Length,
+            Finish::StopString(which) => stops.get(which).map_or(Reason::Done, |s| Reason::StopString(s.clone())),
+            Finish::Stop if self.called => Reason::Calls,
+            Finish::Stop => Reason::Done,
+        };
+        let (generated, thought) = (summary.generated, self.thought);
+        self.ready.push_back(Part::End(Ending { reason, generated, thought, summary, left_at }));
+    }
 }
 
 impl Answer {
-    /// Renders, encodes and submits. What cannot be answered at all is refused here.
+    /// Renders, encodes, compiles and submits. What cannot be answered at all is refused here.
     pub async fn start(app: &App, ask: Ask) -> Result<Answer, Problem> {
         let generator = app.models.generator(ask.model.as_deref()).await?;
-        let Ask { prompt, mut options, choices, form, think, .. } = ask;
+        let (stops, choices) = (ask.options.stop.clone(), ask.choices);
         let shared = generator.clone();
-        let (tokens, opened) = tokio::task::spawn_blocking(move || prompt_tokens(&shared, prompt, think)).await??;
+        let Prepared { tokens, options, mut readers, places } =
+            tokio::task::spawn_blocking(move || Prepared::new(&shared, ask)).await??;
         let context = generator.context;
         if tokens.len() >= context {
             return Err(akunu::Error::ContextFull { tokens: tokens.len() + 1, context }.into());
         }
-        options.grammar = form;
-        options.thinking = opened;
-        let stops = options.stop.clone();
+        let room = u32::try_from(choices).ok().and_then(|n| generator.queue.clone().try_acquire_many_owned(n).ok());
+        let room = room.ok_or_else(queue_full)?;
         let prompt = tokens.len();
         let mut stages = Vec::with_capacity(choices);
         for choice in 0..choices {
             let mut options = options.clone();
             options.sampling.seed = options.sampling.seed.wrapping_add(choice as u64);
             let reply = generator.service.submit(Request { tokens: tokens.clone(), options })?;
-            stages.push(Stage { reply: Some(reply), ready: VecDeque::new(), called: false });
+            stages.push(Stage { reply: Some(reply), reader: readers.pop(), ..Stage::default() });
         }
-        Ok(Answer { generator, choices: stages, stops, prompt, turn: 0 })
+        Ok(Answer { generator, choices: stages, stops, tokens, places, prompt, turn: 0, _room: room })
     }
 
     /// The model that answers.
@@ -128,9 +188,7 @@ impl Answer {
                     if let Some(logprobs) = piece.logprobs {
                         stage.ready.push_back(Part::Token { id: piece.token, logprobs });
                     }
-                    if !piece.text.is_empty() {
-                        stage.ready.push_back(Part::Text(piece.text));
-                    }
+                    stage.take(Some(piece.token), piece.text);
                 }
                 Poll::Ready(Some(Err(error))) => {
                     stage.reply = None;
@@ -139,18 +197,9 @@ impl Answer {
                 Poll::Ready(None) => {
                     let summary = stage.reply.take().and_then(|reply| reply.summary().cloned());
                     let Some(summary) = summary else { return Poll::Ready(None) };
-                    if !summary.rest.is_empty() {
-                        stage.ready.push_back(Part::Text(summary.rest.clone()));
-                    }
-                    let reason = match summary.finish {
-                        Finish::Length | Finish::Context => Reason::Length,
-                        Finish::StopString(which) => {
-                            self.stops.get(which).map_or(Reason::Done, |stop| Reason::StopString(stop.clone()))
-                        }
-                        Finish::Stop if stage.called => Reason::Calls,
-                        Finish::Stop => Reason::Done,
-                    };
-                    stage.ready.push_back(Part::End(Ending { reason, generated: summary.generated, summary }));
+                    let miss = summary.miss.and_then(|miss| miss.at());
+                    let left_at = miss.and_then(|at| self.places.message(&self.generator, &self.tokens, at));
+                    stage.end(summary, &self.stops, left_at);
                 }
             }
         }
@@ -177,26 +226,57 @@ impl Stream for Answer {
     }
 }
 
-/// The tokens of a prompt, and whether its end has opened a thinking block.
-fn prompt_tokens(generator: &Generator, prompt: Prompt, think: Think) -> Result<(Vec<u32>, Thinking), Problem> {
-    let tokenizer = generator.tokenizer()?;
-    match prompt {
-        Prompt::Tokens(tokens) => match tokens.iter().find(|t| **t as usize >= generator.vocab) {
-            Some(&token) => Err(akunu::Error::Token { token, vocab: generator.vocab }.into()),
-            None if tokens.is_empty() => Err(akunu::Error::EmptyPrompt.into()),
-            None => Ok((tokens, Thinking::Not)),
-        },
-        Prompt::Text(text) => {
-            let tokens = tokenizer.encode(&text, Encode { add_special: true, parse_special: true })?;
-            if tokens.is_empty() { Err(akunu::Error::EmptyPrompt.into()) } else { Ok((tokens, Thinking::Not)) }
+/// What is submitted.
+struct Prepared {
+    tokens: Vec<u32>,
+    options: GenerateOptions,
+    /// One for each choice, where messages are answered.
+    readers: Vec<ReplyReader>,
+    places: Places,
+}
+
+impl Prepared {
+    fn new(generator: &Generator, ask: Ask) -> Result<Prepared, Problem> {
+        let Ask { prompt, mut options, choices, form, think, tools, .. } = ask;
+        let tokenizer = generator.tokenizer()?;
+        let (mut readers, mut places) = (Vec::new(), Places::default());
+        let tokens = match prompt {
+            Prompt::Tokens(tokens) => {
+                if let Some(&token) = tokens.iter().find(|t| **t as usize >= generator.vocab) {
+                    return Err(akunu::Error::Token { token, vocab: generator.vocab }.into());
+                }
+                options.grammar = form;
+                tokens
+            }
+            Prompt::Text(text) => {
+                options.grammar = form;
+                tokenizer.encode(&text, Encode { add_special: true, parse_special: true })?
+            }
+            Prompt::Messages { messages, variables } => {
+                let prompt = generator.prompt(messages.clone(), variables, think, &tools)?;
+                places = Places::find(&prompt, &messages);
+                let format = generator.format()?;
+                let offered = if tools.are_offered() { &tools.list[..] } else { &[] };
+                options.grammar = format.grammar(offered, &tools.choice, tools.parallel, form.as_ref())?;
+                if let Some(tags) = format.thinking() {
+                    let open = format.thinks_after(&prompt);
+                    options.thinking = if open { Thinking::Open } else { Thinking::MayOpen };
+                    let budget = if let Think::Upto(budget) = think { budget } else { None };
+                    options.thoughts = Thoughts { tags: tags.clone(), budget, ..Thoughts::default() };
+                }
+                readers.extend((0..choices).map(|_| format.reader(&prompt, offered)));
+                // The template has written the special tokens already.
+                tokenizer.encode(&prompt, Encode { add_special: false, parse_special: true })?
+            }
+        };
+        if tokens.is_empty() {
+            return Err(akunu::Error::EmptyPrompt.into());
         }
-        Prompt::Messages { messages, variables } => {
-            let text = generator.render(messages, variables, think)?;
-            // The template has written the special tokens already.
-            let tokens = tokenizer.encode(&text, Encode { add_special: false, parse_special: true })?;
-            let open = text.trim_end().ends_with("<think>");
-            Ok((tokens, if open { Thinking::Open } else { Thinking::MayOpen }))
+        // Once for all choices, and not on the thread that computes.
+        if let Some(grammar) = options.grammar.take() {
+            options.matcher = Some(generator.service.compile(&grammar)?);
         }
+        Ok(Prepared { tokens, options, readers, places })
     }
 }
 
@@ -272,11 +352,15 @@ pub fn timings(ending: &Ending) -> Value {
         "predicted_ms": ms(wrote),
         "predicted_per_second": rate(generated.saturating_sub(1), ms(wrote)),
         "waited_ms": ms(waited),
-        "cache_miss": ending.summary.miss.map(|miss| miss.to_string()),
+        "cache_miss": ending.summary.miss.map(|miss| json!({
+            "why": miss.to_string(),
+            "token": miss.at(),
+            "message": ending.left_at,
+        })),
     })
 }
 
 /// Too many wait already.
-pub fn overloaded() -> Problem {
+pub fn queue_full() -> Problem {
     Problem::new(Kind::RateLimited, "too many requests wait already").code("queue_full").retry_after(1)
 }

@@ -1,5 +1,6 @@
 //! The APIs that programs speak, one folder each: they translate requests into `answer::Ask` and answers back.
 
+mod ggml;
 pub mod openai;
 mod own;
 
@@ -13,7 +14,7 @@ use std::sync::Arc;
 
 /// All routes of all dialects.
 pub fn routes() -> Router<Arc<App>> {
-    Router::new().merge(openai::routes()).merge(own::routes())
+    Router::new().merge(openai::routes()).merge(own::routes()).merge(ggml::routes())
 }
 
 /// A dialect's way to say what is wrong.

@@ -27,8 +27,15 @@ pub fn routes() -> Router<Arc<App>> {
         .route("/apply-template", post(apply_template))
 }
 
+/// The page, built from `web/`; what it may do is in its own first lines.
 async fn page() -> Response {
-    Html("<!doctype html><title>Akunu</title><p>Akunu is here.").into_response()
+    const PAGE: &str = include_str!("../../../../web/dist/index.html");
+    let headers = [
+        (header::CONTENT_SECURITY_POLICY, "frame-ancestors 'none'"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-cache"),
+    ];
+    (headers, Html(PAGE)).into_response()
 }
 
 async fn health() -> Json<Value> {
@@ -100,7 +107,7 @@ async fn detokenize(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 struct ApplyTemplate {
     model: Option<String>,
     messages: Vec<Map<String, Value>>,
-    tools: Option<Value>,
+    tools: Option<Vec<Value>>,
     add_generation_prompt: Option<bool>,
     chat_template_kwargs: Option<Map<String, Value>>,
 }
@@ -113,8 +120,8 @@ async fn apply_template(State(app): State<Arc<App>>, mut fields: Fields) -> Resu
     let messages = request.messages.into_iter().enumerate().map(plain).collect::<Result<Vec<_>, _>>()?;
     let mut variables = request.chat_template_kwargs.unwrap_or_default();
     variables.insert("add_generation_prompt".into(), request.add_generation_prompt.unwrap_or(true).into());
-    request.tools.map(|tools| variables.insert("tools".into(), tools));
-    let render = move || generator.render(messages, variables, Think::Usual);
+    let tools = super::openai::tools(request.tools.as_deref().unwrap_or_default(), None, true)?;
+    let render = move || generator.prompt(messages, variables, Think::Usual, &tools);
     let prompt = tokio::task::spawn_blocking(render).await??;
     Ok(Json(json!({ "prompt": prompt })))
 }

@@ -26,6 +26,11 @@ impl FromRequest<Arc<App>> for Fields {
 }
 
 impl Fields {
+    #[cfg(feature = "audio")]
+    pub fn of(fields: Map<String, Value>) -> Self {
+        Self(fields)
+    }
+
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
@@ -46,6 +51,16 @@ impl Fields {
             }
         }
         read(Value::Object(own), "")
+    }
+
+    /// Reads one field's text as JSON: forms have only texts.
+    #[cfg(feature = "audio")]
+    pub fn as_json(&mut self, name: &str) {
+        if let Some(field) = self.0.get_mut(name)
+            && let Some(value) = field.as_str().and_then(|text| serde_json::from_str(text).ok())
+        {
+            *field = value;
+        }
     }
 
     /// One field.

@@ -1,5 +1,7 @@
 //! Who may ask: a known key, from a page of ours or no page at all, by a name that is ours.
 
+use super::listen::Peer;
+use super::rate::Who;
 use crate::App;
 use crate::problem::{Kind, Problem};
 use axum::extract::{Request, State};
@@ -19,16 +21,17 @@ impl Keys {
         Self(keys.iter().map(|key| Sha256::digest(key.as_bytes()).into()).collect())
     }
 
-    /// Whether a key is needed, and this is none.
-    fn refuses(&self, key: Option<&str>) -> bool {
+    /// The place of a key among those that are known; `None` where a key is needed and this is none.
+    fn place(&self, key: Option<&str>) -> Option<Option<usize>> {
         if self.0.is_empty() {
-            return false;
+            return Some(None);
         }
-        let Some(key) = key else { return true };
-        let hash: [u8; 32] = Sha256::digest(key.as_bytes()).into();
+        let hash: [u8; 32] = Sha256::digest(key?.as_bytes()).into();
         // All are compared, to the end.
         let equal = |known: &[u8; 32]| known.iter().zip(hash).fold(0, |d, (a, b)| d | (a ^ b)) == 0;
-        self.0.iter().fold(true, |refused, known| refused & !equal(known))
+        let found =
+            self.0.iter().enumerate().fold(None, |found, (i, known)| if equal(known) { Some(i) } else { found });
+        found.map(Some)
     }
 }
 
@@ -83,10 +86,17 @@ fn check(app: &App, request: &Request) -> Result<(), Problem> {
         return Err(Problem::new(Kind::Forbidden, sentence).code("origin_not_allowed"));
     }
     let asks_first = request.method() == Method::OPTIONS;
-    if !asks_first && !is_public(request.uri().path()) && app.keys.refuses(key(headers)) {
-        return Err(Problem::new(Kind::Unauthorized, "a valid API key is needed").code("invalid_api_key"));
+    if asks_first || is_public(request.uri().path()) {
+        return Ok(());
     }
-    Ok(())
+    let Some(place) = app.keys.place(key(headers)) else {
+        return Err(Problem::new(Kind::Unauthorized, "a valid API key is needed").code("invalid_api_key"));
+    };
+    let address = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    match place.map(Who::Key).or(address.map(Who::Address)) {
+        Some(who) => app.rates.take(who),
+        None => Ok(()),
+    }
 }
 
 /// Whether a `Host` is an address, `localhost`, or one of the names of this server: a name that somebody else's server
@@ -131,10 +141,10 @@ mod tests {
     #[test]
     fn a_key_is_right_as_a_whole_or_not_at_all() {
         let keys = Keys::new(&["secret".into(), "other".into()]);
-        assert!(!keys.refuses(Some("secret")) && !keys.refuses(Some("other")));
+        assert_eq!((keys.place(Some("secret")), keys.place(Some("other"))), (Some(Some(0)), Some(Some(1))));
         for wrong in [None, Some(""), Some("secre"), Some("secrets"), Some("Secret")] {
-            assert!(keys.refuses(wrong), "{wrong:?}");
+            assert_eq!(keys.place(wrong), None, "{wrong:?}");
         }
-        assert!(!Keys::new(&[]).refuses(None));
+        assert_eq!(Keys::new(&[]).place(None), Some(None));
     }
 }

@@ -1,7 +1,7 @@
 //! Which models there are, and by which names.
 
 use crate::problem::{Kind, Problem};
-use akunu::{About, Purpose};
+use akunu::{About, Limits, Purpose};
 use akunu_formats::ModelFile;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,19 +21,35 @@ pub struct Entry {
     pub name: String,
     pub aliases: Vec<String>,
     pub source: Source,
+    /// A chat template to use instead of the model's own.
+    pub template: Option<String>,
+    limits: Limits,
     about: OnceLock<Result<About, String>>,
 }
 
 impl Entry {
     pub fn new(name: impl Into<String>, source: Source) -> Self {
-        Self { name: name.into(), aliases: Vec::new(), source, about: OnceLock::new() }
+        Self {
+            name: name.into(),
+            aliases: Vec::new(),
+            source,
+            template: None,
+            limits: Limits::default(),
+            about: OnceLock::new(),
+        }
+    }
+
+    /// The model inside the binary, which goes on with whatever it is told.
+    pub fn embedded() -> Self {
+        let template = "{% for message in messages %}{{ message.content }}{{ ' ' if not loop.last }}{% endfor %}";
+        Self { template: Some(template.into()), ..Self::new("stories", Source::Embedded) }
     }
 
     /// Opens and validates its file.
     pub fn open(&self) -> Result<ModelFile, Problem> {
         let file = match &self.source {
             Source::Embedded => akunu::embedded_model().map_err(|e| e.to_string()),
-            Source::Path(path) => ModelFile::open(path).map_err(|e| e.to_string()),
+            Source::Path(path) => ModelFile::open_within(path, self.limits).map_err(|e| e.to_string()),
         };
         file.map_err(|why| Problem::new(Kind::Internal, why))
     }
@@ -93,6 +109,12 @@ impl Catalog {
             }
         }
         Ok(())
+    }
+
+    /// Reads files within these limits.
+    pub fn within(mut self, limits: Limits) -> Self {
+        self.entries.iter_mut().for_each(|entry| entry.limits = limits);
+        self
     }
 
     /// Adds a model.

@@ -1,34 +1,42 @@
 //! A model that writes, with all that stands between messages and tokens.
 
-use crate::answer::Think;
+use super::Entry;
+use crate::Options;
+use crate::answer::{Think, Tools};
 use crate::problem::Problem;
-use akunu::{ChatTemplate, Engine, LoadOptions, SchedulerOptions, Service, Tokenizer};
+use akunu::{ChatTemplate, Engine, LoadOptions, ReplyFormat, SchedulerOptions, Service, Tokenizer};
 use akunu_formats::ModelFile;
 use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 pub struct Generator {
     pub name: String,
     pub service: Service,
     pub context: usize,
     pub vocab: usize,
+    /// A place for every answer that waits or runs.
+    pub queue: Arc<Semaphore>,
     tokenizer: Option<Tokenizer>,
-    template: Option<ChatTemplate>,
+    /// How messages become a prompt, and the form of the reply.
+    speech: Option<(ChatTemplate, ReplyFormat)>,
     path: String,
+    dropped_lines: Vec<String>,
 }
 
 /// Room for some sequences of full length; those that run beyond it give their blocks back in turn.
-pub fn load_options(options: LoadOptions, scheduler: SchedulerOptions) -> LoadOptions {
-    LoadOptions { sequences: scheduler.sequences.min(4), extra_positions: scheduler.cache, ..options }
+pub fn load_options(options: &Options) -> LoadOptions {
+    let SchedulerOptions { sequences, cache, .. } = options.scheduler;
+    LoadOptions { sequences: sequences.min(4), extra_positions: cache, ..options.load.clone() }
 }
 
 impl Generator {
-    pub fn load(
-        name: &str,
-        file: ModelFile,
-        options: LoadOptions,
-        scheduler: SchedulerOptions,
-    ) -> Result<Self, Problem> {
-        let template = match ChatTemplate::from_model_file(&file) {
+    pub fn load(entry: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
+        let template = match &entry.template {
+            Some(source) => ChatTemplate::new_within(source, options.load.limits),
+            None => ChatTemplate::from_model_file(&file),
+        };
+        let template = match template {
             Ok(template) => Some(template),
             Err(akunu_text::Error::NoChatTemplate) => None,
             Err(error) => {
@@ -36,15 +44,21 @@ impl Generator {
                 None
             }
         };
-        let engine = Engine::from_file(file, load_options(options, scheduler))?;
+        let engine = Engine::from_file(file, load_options(options))?;
+        let speech = template.zip(engine.tokenizer()).map(|(template, tokenizer)| {
+            let format = ReplyFormat::of(&template, tokenizer);
+            (template, format)
+        });
         Ok(Self {
-            name: name.to_owned(),
+            name: entry.name.clone(),
             context: engine.context(),
             vocab: engine.vocab(),
             tokenizer: engine.tokenizer().cloned(),
-            template,
+            speech,
+            dropped_lines: options.dropped_lines.clone(),
             path: engine.file().path().display().to_string(),
-            service: Service::start(engine, scheduler)?,
+            queue: Arc::new(Semaphore::new(options.limits.queue)),
+            service: Service::start(engine, options.scheduler)?,
         })
     }
 
@@ -53,24 +67,52 @@ impl Generator {
     }
 
     pub fn template(&self) -> Option<&ChatTemplate> {
-        self.template.as_ref()
+        self.speech.as_ref().map(|speech| &speech.0)
+    }
+
+    /// The form in which it replies to messages.
+    pub fn format(&self) -> Result<&ReplyFormat, Problem> {
+        Ok(&self.speech()?.1)
+    }
+
+    fn speech(&self) -> Result<&(ChatTemplate, ReplyFormat), Problem> {
+        let none = || Problem::invalid("the model has no chat template: ask for a completion instead");
+        self.speech.as_ref().ok_or_else(none)
     }
 
     /// The prompt that asks for an answer to the messages.
-    pub fn render(&self, messages: Vec<Value>, variables: Map<String, Value>, think: Think) -> Result<String, Problem> {
+    pub fn prompt(
+        &self,
+        mut messages: Vec<Value>,
+        mut variables: Map<String, Value>,
+        think: Think,
+        tools: &Tools,
+    ) -> Result<String, Problem> {
         let tokenizer = self.tokenizer()?;
-        let Some(template) = &self.template else {
-            return Err(Problem::invalid("the model has no chat template: ask for a completion instead"));
+        let (template, format) = self.speech()?;
+        format.normalize(&mut messages);
+        drop_lines(&mut messages, &self.dropped_lines);
+        if tools.are_offered() {
+            if format.shows_tools() {
+                variables.insert("tools".into(), tools.shown.clone().into());
+            } else {
+                instruct(&mut messages, &format.instructions(&tools.shown));
+            }
+        }
+        // An answer that has begun is gone on with.
+        let begun = match messages.last() {
+            Some(last) if last["role"] == "assistant" && last.get("tool_calls").is_none() => messages.pop(),
+            _ => None,
         };
-        let mut input = variables;
-        input.insert("messages".into(), messages.into());
-        input.entry("add_generation_prompt").or_insert(true.into());
+        variables.entry("add_generation_prompt").or_insert(true.into());
         match think {
             Think::Usual => {}
-            Think::Not => drop(input.entry("enable_thinking").or_insert(false.into())),
-            Think::Upto(_) => drop(input.entry("enable_thinking").or_insert(true.into())),
+            Think::Not => drop(variables.entry("enable_thinking").or_insert(false.into())),
+            Think::Upto(_) => drop(variables.entry("enable_thinking").or_insert(true.into())),
         }
-        Ok(template.render(&input.into(), tokenizer.bos_text(), tokenizer.eos_text())?)
+        variables.insert("messages".into(), messages.into());
+        let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;
+        Ok(prompt + begun.as_ref().and_then(|b| b["content"].as_str()).unwrap_or_default())
     }
 
     /// The text of a token, with half characters replaced.
@@ -81,5 +123,43 @@ impl Generator {
     /// The bytes of a token.
     pub fn token_bytes(&self, token: u32) -> &[u8] {
         self.tokenizer.as_ref().map_or(&[], |t| t.token_bytes(token))
+    }
+}
+
+/// Adds instructions to the system message, or makes it.
+fn instruct(messages: &mut Vec<Value>, instructions: &str) {
+    match messages.first_mut().filter(|m| m["role"] == "system") {
+        Some(system) => {
+            let text = format!("{}\n\n{instructions}", system["content"].as_str().unwrap_or_default());
+            system["content"] = text.into();
+        }
+        None => messages.insert(0, serde_json::json!({ "role": "system", "content": instructions })),
+    }
+}
+
+/// Takes lines that begin so out of system messages: what changes with every request would make the cache useless.
+fn drop_lines(messages: &mut [Value], beginnings: &[String]) {
+    let drops = |line: &str| beginnings.iter().any(|b| line.trim_start().starts_with(b.as_str()));
+    for message in messages.iter_mut().filter(|m| m["role"] == "system") {
+        if let Value::String(text) = &mut message["content"]
+            && text.lines().any(drops)
+        {
+            *text = text.split_inclusive('\n').filter(|line| !drops(line)).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_lines_of_system_messages_are_dropped() {
+        let text = "x-billing: 17; a=b\nYou help.\n  x-billing: 18\nAlways.";
+        let mut messages =
+            vec![json!({ "role": "system", "content": text }), json!({ "role": "user", "content": text })];
+        drop_lines(&mut messages, &["x-billing:".to_owned()]);
+        assert_eq!((&messages[0]["content"], &messages[1]["content"]), (&json!("You help.\nAlways."), &json!(text)));
     }
 }

@@ -1,57 +1,98 @@
 //! A model that writes down speech.
 
+use super::Entry;
+use crate::Options;
+use crate::answer::queue_full;
 use crate::problem::{Kind, Problem};
-use akunu::LoadOptions;
-use akunu::speech::{Features, Source, TranscribeOptions, Transcriber, Transcript};
+use akunu::speech::{Event, Features, Segment, Source, TranscribeOptions, Transcriber, Transcript};
+use akunu::{Limits, LoadOptions};
 use akunu_formats::ModelFile;
+use bytes::Bytes;
 use std::io::Cursor;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
+
+/// Requests that may wait and run: each holds its recording.
+const WAITING: usize = 16;
 
 pub struct Hearer {
-    pub name: String,
-    transcriber: Mutex<Transcriber>,
+    limits: Limits,
+    transcriber: Arc<Mutex<Transcriber>>,
+    room: Arc<Semaphore>,
 }
 
-/// Ends a transcription that nobody waits for any more.
-struct Abandon(Arc<AtomicBool>);
+/// Something that was understood.
+pub enum Heard {
+    Segment(Segment),
+    /// Nothing more comes.
+    End(Result<Recording, Problem>),
+}
 
-impl Drop for Abandon {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
+/// All of a recording.
+pub struct Recording {
+    pub transcript: Transcript,
+    pub seconds: f64,
 }
 
 impl Hearer {
-    pub fn load(name: &str, file: ModelFile, options: LoadOptions) -> Result<Self, Problem> {
+    pub fn load(_: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
+        let load = LoadOptions { context: None, ..options.load.clone() };
         Ok(Self {
-            name: name.to_owned(),
-            transcriber: Mutex::new(Transcriber::from_file(file, LoadOptions { context: None, ..options })?),
+            limits: options.load.limits,
+            transcriber: Arc::new(Mutex::new(Transcriber::from_file(file, load)?)),
+            room: Arc::new(Semaphore::new(WAITING)),
         })
     }
 
-    /// What is said in a recording, and how many seconds it has; one request after the other.
-    pub async fn transcribe(
+    /// What is said in a recording, as it is understood; one request after the other. Nobody listening ends it.
+    pub fn transcribe(
         self: Arc<Self>,
-        recording: bytes::Bytes,
+        recording: Bytes,
         options: TranscribeOptions,
-    ) -> Result<(Transcript, f64), Problem> {
-        let abandoned = Arc::new(AtomicBool::new(false));
-        let _guard = Abandon(abandoned.clone());
-        tokio::task::spawn_blocking(move || {
-            let broken =
-                |_| Problem::new(Kind::Internal, "an earlier request broke this model; it must be loaded again");
-            let mut transcriber = self.transcriber.lock().map_err(broken)?;
-            let bands = transcriber.bands();
-            let open = || Source::new("the recording", Box::new(Cursor::new(recording.clone())));
-            let mut features = Features::read(open, bands, |_| {}).map_err(akunu::Error::from)?;
-            let seconds = features.seconds();
-            let transcript = transcriber.transcribe(&mut features, &options, |_| {
-                if abandoned.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
-            Ok((transcript, seconds))
-        })
-        .await?
+    ) -> Result<UnboundedReceiver<Heard>, Problem> {
+        let place = self.room.clone().try_acquire_owned().map_err(|_| queue_full())?;
+        let (sender, receiver) = unbounded_channel();
+        tokio::spawn(async move {
+            let transcriber = tokio::select! {
+                transcriber = self.transcriber.clone().lock_owned() => transcriber,
+                _ = sender.closed() => return,
+            };
+            let (limits, said) = (self.limits, sender.clone());
+            let work = move || transcribe(transcriber, recording, limits, &options, &said);
+            let end = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(panic.into()));
+            let _ = sender.send(Heard::End(end));
+            // In use until here.
+            drop((self, place));
+        });
+        Ok(receiver)
     }
+}
+
+fn transcribe(
+    mut transcriber: OwnedMutexGuard<Transcriber>,
+    recording: Bytes,
+    limits: Limits,
+    options: &TranscribeOptions,
+    said: &UnboundedSender<Heard>,
+) -> Result<Recording, Problem> {
+    let flow = |goes_on: bool| if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
+    let open = || Source::new_within("the recording", Box::new(Cursor::new(recording.clone())), limits);
+    let mut features = Features::read(open, transcriber.bands(), |_| {}).map_err(akunu::Error::from)?;
+    let transcript = transcriber.transcribe(&mut features, options, |event| match event {
+        Event::Segment(segment) => flow(said.send(Heard::Segment(segment.clone())).is_ok()),
+        _ => flow(!said.is_closed()),
+    })?;
+    Ok(Recording { transcript, seconds: features.seconds() })
+}
+
+/// The end of what is heard.
+pub async fn end(mut heard: UnboundedReceiver<Heard>) -> Result<Recording, Problem> {
+    while let Some(heard) = heard.recv().await {
+        if let Heard::End(end) = heard {
+            return end;
+        }
+    }
+    Err(Problem::new(Kind::Internal, "the recording was not transcribed to its end"))
 }

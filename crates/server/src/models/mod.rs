@@ -9,12 +9,12 @@ mod reader;
 pub use catalog::{Catalog, Entry, Source};
 pub use generator::Generator;
 #[cfg(feature = "audio")]
-pub use hearer::Hearer;
+pub use hearer::{Heard, Hearer, Recording, end as heard_to_the_end};
 pub use reader::{Item, Reader};
 
 use crate::Options;
 use crate::problem::{Kind, Problem};
-use akunu::{Embedder, Engine, LoadOptions, Purpose, Reading};
+use akunu::{Engine, LoadOptions, Purpose, Reading};
 use akunu_formats::ModelFile;
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,44 +54,28 @@ pub struct Loaded {
 
 pub struct Models {
     pub catalog: Catalog,
-    load: LoadOptions,
-    scheduler: akunu::SchedulerOptions,
-    /// Bytes that all may have together.
-    memory: Option<u64>,
-    /// How long a request waits for others to be done with what must go.
-    patience: Duration,
+    options: Arc<Options>,
     resident: Mutex<Vec<Resident>>,
     /// Held while one is loaded.
     loading: tokio::sync::Mutex<()>,
 }
 
 impl Models {
-    pub fn new(catalog: Catalog, options: &Options) -> Self {
-        Self {
-            catalog,
-            load: options.load.clone(),
-            scheduler: options.scheduler,
-            memory: options.memory,
-            patience: options.limits.patience,
-            resident: Mutex::default(),
-            loading: tokio::sync::Mutex::default(),
-        }
+    pub fn new(catalog: Catalog, options: Arc<Options>) -> Self {
+        Self { catalog, options, resident: Mutex::default(), loading: tokio::sync::Mutex::default() }
     }
 
     /// The model that writes.
     pub async fn generator(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Generator>, Problem> {
         let entry = self.catalog.find(name, &[Purpose::Generate])?;
-        self.get(entry, Role::Generate, |entry, file, options, scheduler| {
-            Generator::load(&entry.name, file, options, scheduler)
-        })
-        .await
+        self.get(entry, Role::Generate, Generator::load).await
     }
 
     /// The model that makes vectors.
     pub async fn embedder(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Reader>, Problem> {
         let entry = self.catalog.find(name, &[Purpose::Embed, Purpose::Generate])?;
-        self.get(entry, Role::Embed, |entry, file, options, _| {
-            Reader::load(&entry.name, file, options, Reading::Embedding(None))
+        self.get(entry, Role::Embed, |entry, file, options| {
+            Reader::load(entry, file, options, Reading::Embedding(None))
         })
         .await
     }
@@ -99,15 +83,14 @@ impl Models {
     /// The model that scores pairs of texts.
     pub async fn ranker(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Reader>, Problem> {
         let entry = self.catalog.find(name, &[Purpose::Rank])?;
-        self.get(entry, Role::Rank, |entry, file, options, _| Reader::load(&entry.name, file, options, Reading::Scores))
-            .await
+        self.get(entry, Role::Rank, |entry, file, options| Reader::load(entry, file, options, Reading::Scores)).await
     }
 
     /// The model that writes down speech.
     #[cfg(feature = "audio")]
     pub async fn hearer(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Hearer>, Problem> {
         let entry = self.catalog.find(name, &[Purpose::Transcribe])?;
-        self.get(entry, Role::Transcribe, |entry, file, options, _| Hearer::load(&entry.name, file, options)).await
+        self.get(entry, Role::Transcribe, Hearer::load).await
     }
 
     /// What is loaded now.
@@ -146,7 +129,7 @@ impl Models {
         self: &Arc<Self>,
         entry: usize,
         role: Role,
-        load: fn(&Entry, ModelFile, LoadOptions, akunu::SchedulerOptions) -> Result<T, Problem>,
+        load: fn(&Entry, ModelFile, &Options) -> Result<T, Problem>,
     ) -> Result<InUse<T>, Problem> {
         if let Some(here) = self.here(entry, role) {
             return Ok(here);
@@ -162,7 +145,7 @@ impl Models {
         let began = Instant::now();
         let what = tokio::task::spawn_blocking(move || {
             let entry = models.catalog.entry(entry);
-            load(entry, entry.open()?, models.load.clone(), models.scheduler).map(Arc::new)
+            load(entry, entry.open()?, &models.options).map(Arc::new)
         })
         .await??;
         let name = &self.catalog.entry(entry).name;
@@ -177,7 +160,7 @@ impl Models {
         let weights: u64 = file.tensors().iter().map(|t| (t.data.len + t.scales.len + t.biases.len) as u64).sum();
         Ok(match role {
             Role::Generate => {
-                let options = generator::load_options(self.load.clone(), self.scheduler);
+                let options = generator::load_options(&self.options);
                 let (footprint, _) = Engine::footprint(&file, &options)?;
                 footprint.needs(footprint_context(&file, &options)?).total()
             }
@@ -187,12 +170,12 @@ impl Models {
 
     /// Lets idle models go until there is room, and waits for those that are not idle.
     async fn make_room(&self, needed: u64) -> Result<(), Problem> {
-        let Some(memory) = self.memory else { return Ok(()) };
+        let Some(memory) = self.options.memory else { return Ok(()) };
         if needed > memory {
             let sentence = format!("the model needs {needed} bytes, and all models together may have {memory}");
             return Err(Problem::new(Kind::Overloaded, sentence));
         }
-        let until = Instant::now() + self.patience;
+        let until = Instant::now() + self.options.limits.patience;
         loop {
             let gone = {
                 let mut resident = self.lock();
@@ -223,9 +206,4 @@ impl Models {
 fn footprint_context(file: &ModelFile, options: &LoadOptions) -> Result<usize, Problem> {
     let own = akunu::About::read(file)?.context;
     Ok(options.context.unwrap_or(own.min(akunu::DEFAULT_CONTEXT)))
-}
-
-/// What makes vectors out of a file.
-fn embedder(file: ModelFile, options: LoadOptions, reading: Reading) -> Result<Embedder, Problem> {
-    Ok(Embedder::from_file(file, LoadOptions { context: None, ..options }, reading)?)
 }

@@ -1,5 +1,7 @@
 //! A model that reads: vectors, scores.
 
+use super::Entry;
+use crate::Options;
 use crate::problem::{Kind, Problem};
 use akunu::{Embedder, LoadOptions, Reading, Text, TooLong};
 use akunu_formats::ModelFile;
@@ -26,10 +28,12 @@ pub struct Read {
 }
 
 impl Reader {
-    pub fn load(name: &str, file: ModelFile, options: LoadOptions, reading: Reading) -> Result<Self, Problem> {
-        let embedder = super::embedder(file, options, reading)?;
+    pub fn load(entry: &Entry, file: ModelFile, options: &Options, reading: Reading) -> Result<Self, Problem> {
+        // Its own context: vectors of texts have nothing to do with that of conversations.
+        let load = LoadOptions { context: None, ..options.load.clone() };
+        let embedder = Embedder::from_file(file, load, reading)?;
         Ok(Self {
-            name: name.to_owned(),
+            name: entry.name.clone(),
             width: embedder.width(),
             context: embedder.context(),
             embedder: Mutex::new(embedder),

@@ -35,8 +35,7 @@ pub(super) const MARKUP: &str = "__markup";
 /// The function that announces literal text.
 pub(super) const TICK: &str = "__tick";
 
-/// Bytes that any rendering may use, and how many more for every byte of input.
-const BASE_BYTES: u64 = 64 << 20;
+/// Bytes that a rendering may use for every byte of input, beyond what any may.
 const BYTES_PER_INPUT_BYTE: u64 = 64;
 /// What an item of a list or dictionary costs to have, and to look at.
 const HOLD: usize = 16;
@@ -71,9 +70,9 @@ thread_local! {
     static KEPT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Begins a rendering on this thread, over an input of so many bytes.
-pub(super) fn begin(input_bytes: usize) {
-    LEFT.set(BASE_BYTES.saturating_add(BYTES_PER_INPUT_BYTE.saturating_mul(input_bytes as u64)));
+/// Begins a rendering on this thread that may use `any` bytes, and more over an input of so many.
+pub(super) fn begin(any: u64, input_bytes: usize) {
+    LEFT.set(any.saturating_add(BYTES_PER_INPUT_BYTE.saturating_mul(input_bytes as u64)));
     KEPT.set(0);
 }
 

@@ -5,13 +5,9 @@ use std::fmt;
 use minijinja::value::Rest;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value};
 
-use super::budget::{
-    self, COUNT, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, TICK, TOO_MUCH_TEXT, WALK, stopped,
-};
+use super::budget::{self, COUNT, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, TICK, WALK, stopped};
 use super::{builtins, clock, python};
 
-/// Steps that one rendering may take; a conversation of a thousand turns takes under a million.
-const STEPS: u64 = 5_000_000;
 /// Nested macro calls and recursive loops: each uses native stack.
 const RECURSION: usize = 300;
 
@@ -27,14 +23,15 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-pub(super) fn build() -> Environment<'static> {
+/// `steps` are what one rendering may take; a conversation of a thousand turns takes under a million.
+pub(super) fn build(steps: u64) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
     environment.set_keep_trailing_newline(false);
     environment.set_undefined_behavior(UndefinedBehavior::Lenient);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_fuel(Some(STEPS));
+    environment.set_fuel(Some(steps));
     environment.set_recursion_limit(RECURSION);
     environment.set_formatter(print);
     environment.set_unknown_method_callback(builtins::method);
@@ -158,7 +155,7 @@ pub(super) fn indent(
     let blank = kwargs.get::<Option<bool>>("blank")?.unwrap_or(false);
     kwargs.assert_all_used()?;
     if width > MAX_INDENT {
-        return Err(stopped(TOO_MUCH_TEXT));
+        return Err(stopped("it indents too far"));
     }
     let lines = text.matches('\n').count() + 1;
     budget::spend(text.len() + lines * width)?;

@@ -12,6 +12,7 @@ mod source;
 use std::fmt;
 use std::sync::Arc;
 
+use akunu_limits::{Limits, over};
 use minijinja::value::Value as Dynamic;
 use minijinja::{Environment, ErrorKind};
 use serde_json::{Map, Value};
@@ -26,22 +27,27 @@ use environment::Raised;
 pub struct ChatTemplate {
     environment: Arc<Environment<'static>>,
     source: Arc<str>,
+    limits: Limits,
 }
 
-/// The largest template source; the largest public ones have 30 KB.
-const MAX_SOURCE_BYTES: usize = 1 << 20;
 const NAME: &str = "chat template";
 
 impl ChatTemplate {
     /// Compiles a template.
     pub fn new(source: &str) -> Result<Self, Error> {
-        if source.len() > MAX_SOURCE_BYTES {
-            return Err(Error::TemplateSyntax(format!("it has {} bytes; the most is 1 MiB", source.len())));
+        Self::new_within(source, Limits::default())
+    }
+
+    /// As [`Self::new`], within other limits, which also hold for its renderings.
+    pub fn new_within(source: &str, limits: Limits) -> Result<Self, Error> {
+        // The largest public ones have 30 KB.
+        if source.len() as u64 > limits.template_bytes {
+            return Err(Error::TemplateTooLong { bytes: source.len(), over: over!(limits, template_bytes) });
         }
         let prepared = source::prepare(source).map_err(|why| Error::TemplateSyntax(why.to_owned()))?;
-        let mut environment = environment::build();
+        let mut environment = environment::build(limits.template_steps);
         environment.add_template_owned(NAME, prepared).map_err(|error| Error::TemplateSyntax(describe(&error)))?;
-        Ok(ChatTemplate { environment: Arc::new(environment), source: source.into() })
+        Ok(ChatTemplate { environment: Arc::new(environment), source: source.into(), limits })
     }
 
     /// The template as it was given.
@@ -61,7 +67,8 @@ impl ChatTemplate {
     }
 
     fn render_here(&self, input: &Map<String, Value>, bos: &str, eos: &str) -> Result<String, Error> {
-        budget::begin(size(input.values()));
+        let failure = |error: minijinja::Error| failure(&error, &self.limits);
+        budget::begin(self.limits.template_text_bytes, size(input.values()));
         // What transformers always passes, so that templates find them defined.
         let mut context: Vec<(&str, Dynamic)> = vec![
             ("messages", Dynamic::from(Vec::<Dynamic>::new())),
@@ -73,11 +80,11 @@ impl ChatTemplate {
         ];
         context.extend(input.iter().map(|(key, value)| (key.as_str(), Dynamic::from_serialize(value))));
         for (_, value) in &context {
-            budget::check_depth(value, MAX_INPUT_DEPTH).map_err(|error| failure(&error))?;
+            budget::check_depth(value, MAX_INPUT_DEPTH).map_err(failure)?;
         }
         let context: Dynamic = context.into_iter().collect();
-        let template = self.environment.get_template(NAME).map_err(|error| failure(&error))?;
-        template.render(context).map_err(|error| failure(&error))
+        let template = self.environment.get_template(NAME).map_err(failure)?;
+        template.render(context).map_err(failure)
     }
 }
 
@@ -111,18 +118,21 @@ fn size<'v>(values: impl Iterator<Item = &'v Value>) -> usize {
     total
 }
 
-fn failure(error: &minijinja::Error) -> Error {
+fn failure(error: &minijinja::Error, limits: &Limits) -> Error {
     let mut cause: Option<&dyn std::error::Error> = Some(error);
     while let Some(current) = cause {
         if let Some(raised) = current.downcast_ref::<Raised>() {
             return Error::TemplateRaised(shown(&raised.0));
         }
         if let Some(stopped) = current.downcast_ref::<Stopped>() {
-            return Error::TemplateStopped(stopped.0);
+            return match stopped.0 {
+                what @ budget::TOO_MUCH_TEXT => Error::TemplateOver { what, over: over!(limits, template_text_bytes) },
+                why => Error::TemplateStopped(why),
+            };
         }
         if let Some(engine) = current.downcast_ref::<minijinja::Error>() {
             if engine.kind() == ErrorKind::OutOfFuel {
-                return Error::TemplateStopped("it runs too long");
+                return Error::TemplateOver { what: "it runs too long", over: over!(limits, template_steps) };
             }
             if engine.detail() == Some("recursion limit exceeded") {
                 return Error::TemplateStopped("it recurses too deeply");

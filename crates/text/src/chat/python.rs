@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn containers_as_python_writes_them() {
-        budget::begin(0);
+        budget::begin(1 << 20, 0);
         let value = Value::from_serialize(serde_json::json!({"b": [1, 2.0, true, null, "it's", "q\"'\n"], "a": {}}));
         let shown = str_of(&value).unwrap();
         assert_eq!(shown, r#"{'b': [1, 2.0, True, None, "it's", 'q"\'\n'], 'a': {}}"#);

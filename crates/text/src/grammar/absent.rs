@@ -5,12 +5,14 @@ use std::convert::Infallible;
 use super::Grammar;
 use crate::{Error, Tokenizer};
 
+pub const ABSENT: &str = "this build is without grammars (feature `grammar`)";
+
 /// Nobody has one.
 pub struct Grammars(Infallible);
 
 impl Grammars {
     pub fn new(_: &Tokenizer, _: usize) -> Result<Self, Error> {
-        Err(Error::Grammar("this build is without grammars (feature `grammar`)".to_owned()))
+        Err(Error::Grammar(ABSENT.to_owned()))
     }
 
     pub fn compile(&self, _: &Grammar) -> Result<Matcher, Error> {
@@ -19,6 +21,7 @@ impl Grammars {
 }
 
 /// Nobody has one.
+#[derive(Clone, Debug)]
 pub struct Matcher(Infallible);
 
 impl Matcher {

@@ -1,32 +1,35 @@
 //! What a grammar may ask for, checked before the library that matches sees it.
 
 use super::Grammar;
+use crate::Error;
+use akunu_limits::{Limits, over};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// Bytes of a grammar, and of a schema, which may be that of all health records.
-const MOST_BYTES: usize = 1 << 20;
-const MOST_SCHEMA_BYTES: usize = 4 << 20;
 /// Rules of a Lark grammar and different references of a schema: the library recurses along them.
 const MOST_RULES: usize = 4096;
 /// A multiple of n is matched by as many states, and several at once by as many as their least common multiple.
 const MOST_MULTIPLE: u128 = 50_000;
 
 /// Errs where a grammar is too large.
-pub fn check(grammar: &Grammar) -> Result<(), String> {
+pub fn check(grammar: &Grammar, limits: &Limits) -> Result<(), Error> {
     let text = match grammar {
         Grammar::Json => return Ok(()),
         Grammar::JsonSchema(text) | Grammar::Regex(text) | Grammar::Lark(text) | Grammar::Gbnf(text) => text,
     };
-    let most = if matches!(grammar, Grammar::JsonSchema(_)) { MOST_SCHEMA_BYTES } else { MOST_BYTES };
-    if text.len() > most {
-        return Err(format!("it has {} bytes, and at most {most} can be used", text.len()));
+    let over = match grammar {
+        // One may be that of all health records.
+        Grammar::JsonSchema(_) => over!(limits, schema_bytes),
+        _ => over!(limits, grammar_bytes),
+    };
+    if text.len() as u64 > over.most {
+        return Err(Error::GrammarOver { what: format!("it has {} bytes", text.len()), over });
     }
     if let Grammar::Lark(text) = grammar {
         // Every rule begins a line.
         let rules = text.lines().filter(|line| line.contains(':')).count();
         if rules > MOST_RULES {
-            return Err(format!("it has {rules} rules, and at most {MOST_RULES} can be used"));
+            return Err(Error::Grammar(format!("it has {rules} rules, and at most {MOST_RULES} can be used")));
         }
     }
     Ok(())

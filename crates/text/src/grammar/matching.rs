@@ -2,10 +2,12 @@
 
 use super::{Grammar, gbnf, limits};
 use crate::{Encode, Error, Tokenizer, guard};
+use akunu_limits::{Limits, Over, over};
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{InferenceCapabilities, SimpleVob, TokEnv, TokRxInfo, TokTrie, TokenizerEnv};
 use llguidance::{Matcher as Inner, ParserFactory};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 /// Tokens longer than this are never part of a constrained text: the trie's nodes count their depth in 10 bits.
@@ -18,6 +20,7 @@ const MOST_ALIKE: usize = 1000;
 /// Compiles grammars for one vocabulary.
 pub struct Grammars {
     factory: ParserFactory,
+    limits: Limits,
 }
 
 struct Vocabulary {
@@ -44,7 +47,7 @@ impl TokenizerEnv for Vocabulary {
 }
 
 impl Grammars {
-    /// For the tokens of a model whose logits have `vocab` values.
+    /// For the tokens of a model whose logits have `vocab` values, within the tokenizer's limits.
     pub fn new(tokenizer: &Tokenizer, vocab: usize) -> Result<Self, Error> {
         let ends: Vec<u32> =
             tokenizer.end_of_generation().iter().copied().filter(|id| (*id as usize) < vocab).collect();
@@ -88,13 +91,22 @@ impl Grammars {
             let env: TokEnv = Arc::new(Vocabulary { trie, tokenizer: tokenizer.clone() });
             let caps = InferenceCapabilities { ff_tokens: true, ..Default::default() };
             let slices = llguidance::earley::SlicedBiasComputer::general_slices();
-            ParserFactory::new(&env, caps, &slices).map_err(|e| Error::Grammar(sentence(&e.to_string())))
+            ParserFactory::new(&env, caps, &slices).map_err(|e| failed(&e.to_string(), &tokenizer.limits()))
         });
         let mut factory =
             factory.unwrap_or_else(|| Err(Error::Grammar("its vocabulary does not fit into a trie".to_owned())))?;
         factory.quiet();
-        factory.limits_mut().verbose_errors = false;
-        Ok(Self { factory })
+        // Half of what there is, because the library adds to counts.
+        let count = |limit: u64| usize::try_from(limit).unwrap_or(usize::MAX).min(usize::MAX / 2);
+        let limits = tokenizer.limits();
+        let within = factory.limits_mut();
+        within.verbose_errors = false;
+        within.initial_lexer_fuel = limits.grammar_compile_steps;
+        within.step_lexer_fuel = limits.grammar_token_steps;
+        // An item of the parser costs about four steps of the lexer.
+        within.step_max_items = count(limits.grammar_token_steps / 4);
+        within.max_lexer_states = count(limits.grammar_states);
+        Ok(Self { factory, limits })
     }
 
     pub fn compile(&self, grammar: &Grammar) -> Result<Matcher, Error> {
@@ -102,7 +114,7 @@ impl Grammars {
     }
 
     fn compile_here(&self, grammar: &Grammar) -> Result<Matcher, Error> {
-        limits::check(grammar).map_err(Error::Grammar)?;
+        limits::check(grammar, &self.limits)?;
         let grammar = match grammar {
             Grammar::Json => json(serde_json::json!({ "type": "object" })),
             Grammar::JsonSchema(text) => json(limits::schema(text).map_err(Error::Grammar)?),
@@ -112,8 +124,8 @@ impl Grammars {
         };
         let inner = Inner::new(self.factory.create_parser(grammar));
         match inner.get_error() {
-            Some(error) => Err(Error::Grammar(sentence(&error))),
-            None => Ok(Matcher { inner, mask: None }),
+            Some(error) => Err(failed(&error, &self.limits)),
+            None => Ok(Matcher { inner, mask: None, limits: self.limits }),
         }
     }
 }
@@ -125,11 +137,36 @@ const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,16}";
 /// Where a schema says how it is to be written.
 const STYLE: &str = "x-guidance";
 
-fn json(mut schema: serde_json::Value) -> TopLevelGrammar {
+fn json(schema: serde_json::Value) -> TopLevelGrammar {
+    TopLevelGrammar::from_json_schema(styled(schema))
+}
+
+/// A schema that says how it is to be written.
+pub fn styled(mut schema: serde_json::Value) -> serde_json::Value {
     if let Some(object) = schema.as_object_mut().filter(|o| !o.contains_key(STYLE)) {
         object.insert(STYLE.to_owned(), serde_json::json!({ "whitespace_pattern": WHITE_SPACE }));
     }
-    TopLevelGrammar::from_json_schema(schema)
+    schema
+}
+
+/// What the library says where a grammar is over a limit of ours.
+fn over(text: &str, limits: &Limits) -> Option<Over> {
+    let says = |sentences: &[&str]| sentences.iter().any(|sentence| text.contains(sentence));
+    if says(&["(grammar) too big", "fuel exhausted", "lexer precomputation failed"]) {
+        return Some(over!(limits, grammar_compile_steps));
+    }
+    if says(&["too many expressions", "Too many items"]) {
+        return Some(over!(limits, grammar_token_steps));
+    }
+    says(&["too many states"]).then(|| over!(limits, grammar_states))
+}
+
+/// An error of the library's.
+fn failed(text: &str, limits: &Limits) -> Error {
+    match over(text, limits) {
+        Some(over) => Error::GrammarOver { what: "matching it takes too much work".to_owned(), over },
+        None => Error::Grammar(sentence(text)),
+    }
 }
 
 /// The first line of an error, and the reason where a drawing of the place comes between.
@@ -157,17 +194,25 @@ fn sentence(text: &str) -> String {
 /// Characters of an error that are shown.
 const LONGEST_SENTENCE: usize = 300;
 
-/// A text on its way through a grammar.
+/// A text on its way through a grammar. A copy goes its own way from there, and knows what the other has computed.
+#[derive(Clone)]
 pub struct Matcher {
     inner: Inner,
     mask: Option<SimpleVob>,
+    limits: Limits,
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Matcher").finish_non_exhaustive()
+    }
 }
 
 impl Matcher {
     /// A bit for every token that may come next. Where the grammar is complete, only the end may.
     pub fn allowed(&mut self) -> Result<&[u32], Error> {
         if self.mask.is_none() {
-            let mask = self.inner.compute_mask_or_eos().map_err(|e| Error::Grammar(sentence(&e.to_string())))?;
+            let mask = self.inner.compute_mask_or_eos().map_err(|e| failed(&e.to_string(), &self.limits))?;
             self.mask = Some(mask);
         }
         Ok(self.mask.as_ref().map(SimpleVob::as_slice).unwrap_or_default())
@@ -187,7 +232,7 @@ impl Matcher {
     /// Goes on with a token that was allowed.
     pub fn accept(&mut self, token: u32) -> Result<(), Error> {
         self.mask = None;
-        self.inner.consume_token(token).map_err(|e| Error::Grammar(sentence(&e.to_string())))
+        self.inner.consume_token(token).map_err(|e| failed(&e.to_string(), &self.limits))
     }
 
     /// Tokens that must come now: there is no other way. They are accepted.

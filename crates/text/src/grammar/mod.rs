@@ -3,11 +3,13 @@
 
 #[cfg(feature = "grammar")]
 mod gbnf;
+mod lark;
 #[cfg(feature = "grammar")]
 mod limits;
 #[cfg_attr(not(feature = "grammar"), path = "absent.rs")]
 mod matching;
 
+pub(crate) use lark::{lark_of, regex_literal, schema_within_limits};
 pub use matching::{Grammars, Matcher};
 
 /// The form that a text must have.

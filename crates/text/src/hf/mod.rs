@@ -7,15 +7,16 @@ mod normalizer;
 mod pre_tokenizer;
 mod processor;
 
+use akunu_limits::{Limits, over};
 use serde_json::Value;
 
 use crate::added::{Added, AddedTokens};
-use crate::budget::{Budget, Spent};
+use crate::budget::Budget;
 use crate::error::{Error, excerpt};
 use crate::normalize::normalize;
 use crate::roles;
 use crate::tokenizer::{Inner, Roles, Tokenizer};
-use crate::vocab::{Entry, MAX_TOKENS, TokenKind, Vocab, byte_token};
+use crate::vocab::{Entry, TokenKind, Vocab, byte_token};
 
 use decoder::Decoder;
 use file::{AddedEntry, TokenizerFile};
@@ -29,12 +30,21 @@ const MAX_STEPS: usize = 64;
 impl Tokenizer {
     /// Builds the tokenizer that `tokenizer.json` describes. `tokenizer_config.json` adds which tokens are BOS and EOS.
     pub fn from_tokenizer_json(json: &[u8], tokenizer_config: Option<&[u8]>) -> Result<Self, Error> {
+        Self::from_tokenizer_json_within(json, tokenizer_config, Limits::default())
+    }
+
+    /// As [`Self::from_tokenizer_json`], within other limits.
+    pub fn from_tokenizer_json_within(
+        json: &[u8],
+        tokenizer_config: Option<&[u8]>,
+        limits: Limits,
+    ) -> Result<Self, Error> {
         let file: TokenizerFile<'_> = serde_json::from_slice(json).map_err(|e| invalid(TOKENIZER, &e))?;
         let config: Value = match tokenizer_config {
             Some(bytes) => serde_json::from_slice(bytes).map_err(|e| invalid(CONFIG, &e))?,
             None => Value::Null,
         };
-        build(&file, &config).map(Tokenizer::from_inner)
+        build(&file, &config, limits).map(Tokenizer::from_inner)
     }
 }
 
@@ -52,13 +62,13 @@ pub(crate) fn kind(value: &Value) -> Result<&str, Error> {
     value.get("type").and_then(Value::as_str).ok_or_else(|| malformed("a component has no type"))
 }
 
-fn build(file: &TokenizerFile<'_>, config: &Value) -> Result<Inner, Error> {
+fn build(file: &TokenizerFile<'_>, config: &Value, limits: Limits) -> Result<Inner, Error> {
     let mut normalizers = Vec::new();
     let mut byte_level = normalizer::read(file.normalizer.as_ref(), &mut normalizers)?;
     let mut steps = Vec::new();
     byte_level |= pre_tokenizer::read(file.pre_tokenizer.as_ref(), &mut steps)?;
     let decoder = Decoder::read(file.decoder.as_ref())?;
-    let vocab = vocab(file, &decoder)?;
+    let vocab = vocab(file, &decoder, &limits)?;
     let model = model::build(&file.model, &vocab, byte_level)?;
 
     let mut roles = read_roles(file, config, &vocab)?;
@@ -67,14 +77,14 @@ fn build(file: &TokenizerFile<'_>, config: &Value) -> Result<Inner, Error> {
     wish(config, "add_bos_token", roles.bos, &mut before, true);
     wish(config, "add_eos_token", roles.eos, &mut after, false);
 
-    let budget = Budget::new(file.added_tokens.iter().map(|token| token.content.len()).sum());
+    let budget = Budget::new(file.added_tokens.iter().map(|token| token.content.len()).sum(), &limits);
     let mut raw = Vec::new();
     let mut normalized = Vec::new();
     for token in &file.added_tokens {
         let AddedEntry { id, content, special, lstrip, rstrip, single_word, normalized: after_normalizing } = token;
         let text = if *after_normalizing {
             let text = normalize(&normalizers, content, &budget);
-            text.map_err(|Spent| Error::TooMuchWork("its added tokens"))?.into_owned()
+            text.map_err(|spent| spent.on("its added tokens", &limits))?.into_owned()
         } else {
             content.to_string()
         };
@@ -93,8 +103,8 @@ fn build(file: &TokenizerFile<'_>, config: &Value) -> Result<Inner, Error> {
     roles.end_of_generation = roles::end_of_generation(&mut vocab, roles.eos.into_iter());
     Ok(Inner {
         vocab,
-        added: AddedTokens::new(raw)?,
-        added_normalized: AddedTokens::new(normalized)?,
+        added: AddedTokens::new(raw, &limits)?,
+        added_normalized: AddedTokens::new(normalized, &limits)?,
         normalizers,
         steps,
         model,
@@ -102,17 +112,21 @@ fn build(file: &TokenizerFile<'_>, config: &Value) -> Result<Inner, Error> {
         after,
         roles,
         decode: decoder.decode(),
+        limits,
     })
 }
 
 /// Every id with its token. Ids without one are allowed, as vocabularies are padded, but not many more than tokens.
-fn vocab(file: &TokenizerFile<'_>, decoder: &Decoder) -> Result<Vocab, Error> {
+fn vocab(file: &TokenizerFile<'_>, decoder: &Decoder, limits: &Limits) -> Result<Vocab, Error> {
     let base = file.model.vocab.len();
     let count = base + file.added_tokens.len();
     let highest =
         file.model.vocab.ids().chain(file.added_tokens.iter().map(|t| t.id)).max().ok_or(Error::EmptyVocabulary)?;
-    if highest as usize >= MAX_TOKENS.min(2 * count + (1 << 16)) {
+    if highest >= 2 * count as u64 + (1 << 16) {
         return Err(malformed(format!("it has {count} tokens but an id {highest}")));
+    }
+    if highest >= limits.tokens.min(1 << 30) {
+        return Err(Error::TooManyTokens { count: highest as usize + 1, over: over!(limits, tokens) });
     }
     let mut tokens: Vec<Option<Entry<'_>>> = (0..=highest).map(|_| None).collect();
     let fallback = file.model.byte_fallback;
@@ -136,9 +150,11 @@ fn vocab(file: &TokenizerFile<'_>, decoder: &Decoder) -> Result<Vocab, Error> {
             )));
         }
     }
-    let budget = Budget::new(tokens.iter().flatten().map(|entry| entry.text.len()).sum());
+    let budget = Budget::new(tokens.iter().flatten().map(|entry| entry.text.len()).sum(), limits);
     let holes = tokens.into_iter().map(|t| t.unwrap_or(Entry { text: "", kind: TokenKind::Unused }));
-    Vocab::new(holes, |_, entry| decoder.piece(entry, &budget).map_err(|Spent| Error::TooMuchWork("its tokens' texts")))
+    Vocab::new(holes, limits, |_, entry| {
+        decoder.piece(entry, &budget).map_err(|spent| spent.on("its tokens' texts", limits))
+    })
 }
 
 fn read_roles(file: &TokenizerFile<'_>, config: &Value, vocab: &Vocab) -> Result<Roles, Error> {

@@ -305,12 +305,14 @@ impl Program {
 
 #[cfg(test)]
 mod tests {
+    use akunu_limits::Limits;
+
     use super::*;
     use crate::budget::Budget;
 
     fn pieces<'t>(pattern: &str, text: &'t str) -> Vec<&'t str> {
         let pattern = Pattern::new(pattern).unwrap();
-        let budget = Budget::new(text.len());
+        let budget = Budget::new(text.len(), &Limits::default());
         let mut scan = Scan::new(text, &budget);
         let mut found = Vec::new();
         let mut at = 0;

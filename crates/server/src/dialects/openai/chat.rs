@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, error, finish_reason, id, usage, usage_of};
+use super::{Count, FINGERPRINT, error, finish_reason, id, usage, usage_of};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Choice, Part, Prompt, Think, Writer};
 use crate::http::body::Fields;
@@ -12,7 +12,7 @@ use akunu::{Grammar, LogProbs};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -29,8 +29,17 @@ struct Chat {
     logprobs: Option<bool>,
     top_logprobs: Option<usize>,
     response_format: Option<ResponseFormat>,
+    /// A grammar in GBNF, as llama.cpp's server takes it.
+    grammar: Option<String>,
+    /// A schema, as llama.cpp's server takes it.
+    json_schema: Option<Value>,
     reasoning_effort: Option<Effort>,
     chat_template_kwargs: Option<Map<String, Value>>,
+    tools: Option<Vec<Value>>,
+    tool_choice: Option<Value>,
+    parallel_tool_calls: Option<bool>,
+    /// The most tokens of thoughts; 0: none.
+    thinking_budget: Option<i64>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -51,20 +60,39 @@ enum ResponseFormat {
     JsonSchema { json_schema: NamedSchema },
 }
 
-#[derive(Debug, Deserialize, JsonSchema)]
-struct NamedSchema {
-    schema: Option<Value>,
+/// Its name and the rest are for the model's maker.
+#[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
+pub struct NamedSchema {
+    pub schema: Option<Value>,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Effort {
+pub enum Effort {
     None,
     Minimal,
     Low,
     Medium,
     High,
     Xhigh,
+}
+
+impl Effort {
+    /// Tells it to the chat template.
+    pub fn set(self, variables: &mut Map<String, Value>, think: &mut Think) {
+        let name = match self {
+            Effort::None => {
+                *think = Think::Not;
+                "none"
+            }
+            Effort::Minimal | Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High | Effort::Xhigh => "high",
+        };
+        variables.entry("reasoning_effort").or_insert(name.into());
+    }
 }
 
 /// Fields that change nothing in the answer: names for logs, places to keep it, prices.
@@ -76,6 +104,8 @@ const HARMLESS: &[&str] = &[
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "cache_prompt",
+    "id_slot",
     "verbosity",
 ];
 
@@ -103,6 +133,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
         "object": "chat.completion",
         "created": head.created,
         "model": head.model,
+        "system_fingerprint": FINGERPRINT,
         "choices": choices,
         "usage": usage_of(&gathered),
         "timings": timings,
@@ -132,10 +163,13 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         (true, _) => return Err(Problem::field("top_logprobs", "top_logprobs must be between 0 and 20")),
     };
     let form = match chat.response_format {
-        None | Some(ResponseFormat::Text) => None,
+        None | Some(ResponseFormat::Text) => match (chat.grammar, chat.json_schema) {
+            (Some(text), _) => Some(Grammar::Gbnf(text)),
+            (None, schema) => schema.map(|schema| Grammar::JsonSchema(schema.to_string())),
+        },
         Some(ResponseFormat::JsonObject { schema: None }) => Some(Grammar::Json),
         Some(ResponseFormat::JsonObject { schema: Some(schema) })
-        | Some(ResponseFormat::JsonSchema { json_schema: NamedSchema { schema: Some(schema) } }) => {
+        | Some(ResponseFormat::JsonSchema { json_schema: NamedSchema { schema: Some(schema), .. } }) => {
             Some(Grammar::JsonSchema(schema.to_string()))
         }
         Some(ResponseFormat::JsonSchema { .. }) => {
@@ -144,17 +178,16 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
     };
     let (mut variables, mut think) = (chat.chat_template_kwargs.unwrap_or_default(), Think::Usual);
     if let Some(effort) = chat.reasoning_effort {
-        let name = match effort {
-            Effort::None => {
-                think = Think::Not;
-                "none"
-            }
-            Effort::Minimal | Effort::Low => "low",
-            Effort::Medium => "medium",
-            Effort::High | Effort::Xhigh => "high",
-        };
-        variables.entry("reasoning_effort").or_insert(name.into());
+        effort.set(&mut variables, &mut think);
     }
+    match chat.thinking_budget {
+        None => {}
+        Some(0) => think = Think::Not,
+        Some(n) if n > 0 => think = Think::Upto(Some(n as usize)),
+        Some(_) => return Err(Problem::field("thinking_budget", "thinking_budget must not be negative")),
+    }
+    let list = chat.tools.unwrap_or_default();
+    let tools = super::tools(&list, chat.tool_choice.as_ref(), chat.parallel_tool_calls.unwrap_or(true))?;
     Ok(Ask {
         model: chat.model,
         prompt: Prompt::Messages { messages, variables },
@@ -162,12 +195,18 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         choices: choices(app, chat.n)?,
         form,
         think,
+        tools,
     })
 }
 
 /// A message as templates take it: parts of text in a row; what is neither is refused.
-pub fn plain(index: usize, mut message: Map<String, Value>) -> Result<Value, Problem> {
-    let at = |field: &str| format!("messages[{index}].{field}");
+pub fn plain(index: usize, message: Map<String, Value>) -> Result<Value, Problem> {
+    plain_at(&format!("messages[{index}]"), message)
+}
+
+/// The same; `place` is where the request has it.
+pub fn plain_at(place: &str, mut message: Map<String, Value>) -> Result<Value, Problem> {
+    let at = |field: &str| format!("{place}.{field}");
     let Some(role) = message.get("role").and_then(Value::as_str) else {
         return Err(Problem::field(at("role"), format!("{} is missing", at("role"))));
     };
@@ -238,7 +277,7 @@ fn choice(generator: &Generator, index: usize, choice: &Choice) -> Value {
     })
 }
 
-fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
+pub fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
     let one = |token: u32, p: f32| {
         // What has no likelihood at all has no number in JSON either.
         let p = if p.is_finite() { p } else { -9999.0 };
@@ -266,6 +305,7 @@ impl Chunks {
             "object": "chat.completion.chunk",
             "created": self.head.created,
             "model": self.head.model,
+            "system_fingerprint": FINGERPRINT,
             "choices": choices,
         })
     }
@@ -312,7 +352,7 @@ impl Writer for Chunks {
         let mut frames = Vec::new();
         if self.with_usage {
             let mut chunk = self.chunk(json!([]));
-            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, 0);
+            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, self.count.thought);
             chunk["timings"] = self.count.last.as_ref().map(answer::timings).into();
             frames.push(Frame::Data(chunk));
         }

@@ -1,9 +1,9 @@
 //! `/v1/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, error, finish_reason, id, usage, usage_of};
+use super::{Count, FINGERPRINT, error, finish_reason, id, usage, usage_of};
 use crate::App;
-use crate::answer::{self, Answer, Ask, Part, Prompt, Think, Writer};
+use crate::answer::{self, Answer, Ask, Part, Prompt, Think, Tools, Writer};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::models::{Generator, InUse};
@@ -105,6 +105,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
             choices,
             form: form.clone(),
             think: Think::Usual,
+            tools: Tools::none(),
         };
         answers.push((echoed, Answer::start(&app, ask).await?));
     }
@@ -154,6 +155,7 @@ impl Head {
             "object": "text_completion",
             "created": self.created,
             "model": self.model,
+            "system_fingerprint": FINGERPRINT,
             "choices": choices,
         })
     }

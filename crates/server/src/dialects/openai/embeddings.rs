@@ -44,6 +44,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
     let items: Vec<Item> = match request.input {
         Input::Text(text) => vec![Item::Text(text)],
         Input::Texts(texts) => texts.into_iter().map(Item::Text).collect(),
+        Input::Tokens(tokens) if tokens.is_empty() => Vec::new(),
         Input::Tokens(tokens) => vec![Item::Tokens(tokens)],
         Input::ManyTokens(many) => many.into_iter().map(Item::Tokens).collect(),
     };

@@ -1,12 +1,18 @@
 //! OpenAI's API.
 
+#[cfg(feature = "audio")]
+mod audio;
 mod chat;
 mod completions;
 mod embeddings;
 mod models;
-mod sampling;
+mod responses;
+pub mod sampling;
+mod tools;
 
 pub use chat::plain as plain_message;
+pub use responses::Store;
+pub use tools::tools;
 
 use crate::App;
 use crate::answer::{Ending, Gathered, Reason};
@@ -17,13 +23,26 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/v1/chat/completions", post(chat::create))
-        .route("/v1/completions", post(completions::create))
-        .route("/v1/embeddings", post(embeddings::create))
-        .route("/v1/rerank", post(embeddings::rerank))
-        .route("/v1/models", get(models::list))
-        .route("/v1/models/{id}", get(models::one))
+    let under = |prefix: &str| {
+        let at = |path: &str| format!("{prefix}{path}");
+        Router::new()
+            .route(&at("/chat/completions"), post(chat::create))
+            .route(&at("/embeddings"), post(embeddings::create))
+            .route(&at("/rerank"), post(embeddings::rerank))
+            .route(&at("/reranking"), post(embeddings::rerank))
+            .route(&at("/responses"), post(responses::create))
+            .route(&at("/responses/{id}"), get(responses::get).delete(responses::delete))
+            .route(&at("/responses/{id}/input_items"), get(responses::input_items))
+            .route(&at("/models"), get(models::list))
+            .route(&at("/models/{*id}"), get(models::one))
+    };
+    // Many programs are given an address without `/v1`.
+    let routes = under("").merge(under("/v1")).route("/v1/completions", post(completions::create));
+    #[cfg(feature = "audio")]
+    let routes = routes
+        .route("/v1/audio/transcriptions", post(audio::transcriptions))
+        .route("/v1/audio/translations", post(audio::translations));
+    routes
 }
 
 /// `{"error": …}`.
@@ -60,13 +79,14 @@ fn usage(prompt: usize, cached: usize, generated: usize, thought: usize) -> Valu
 }
 
 fn usage_of(gathered: &Gathered) -> Value {
-    usage(gathered.prompt, gathered.cached(), gathered.generated(), 0)
+    usage(gathered.prompt, gathered.cached(), gathered.generated(), gathered.thought())
 }
 
 /// What streams count until their end.
 #[derive(Default)]
 struct Count {
     generated: usize,
+    thought: usize,
     cached: usize,
     last: Option<Ending>,
 }
@@ -74,12 +94,16 @@ struct Count {
 impl Count {
     fn add(&mut self, ending: Ending) {
         self.generated += ending.generated;
+        self.thought += ending.thought;
         if self.last.is_none() {
             self.cached = ending.summary.cached;
         }
         self.last = Some(ending);
     }
 }
+
+/// What answers are made by.
+pub const FINGERPRINT: &str = concat!("b-akunu-", env!("CARGO_PKG_VERSION"));
 
 /// A new identifier.
 fn id(prefix: &str) -> String {

@@ -1,0 +1,65 @@
+//! Forms with a file, as recordings are sent.
+
+use super::body::{Fields, short};
+use crate::App;
+use crate::problem::{Kind, Problem};
+use axum::RequestExt;
+use axum::extract::multipart::MultipartError;
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
+use axum::http::StatusCode;
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The fields of a form of several parts, and the file in its part `file`.
+#[derive(Debug)]
+pub struct Form {
+    pub fields: Fields,
+    pub file: Bytes,
+}
+
+impl FromRequest<Arc<App>> for Form {
+    type Rejection = Problem;
+
+    async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let limits = &app.options.limits;
+        DefaultBodyLimit::max(limits.upload).apply(&mut request);
+        let form = request.extract::<Multipart, _>().await.map_err(|e| Problem::invalid(short(&e.body_text())))?;
+        let late = |_| Problem::new(Kind::TimedOut, "the body took too long to arrive");
+        tokio::time::timeout(limits.body_time, read(form, limits.upload)).await.map_err(late)?
+    }
+}
+
+async fn read(mut form: Multipart, most: usize) -> Result<Form, Problem> {
+    let fault = |error: MultipartError| match error.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes")),
+        _ => Problem::invalid(format!("the form cannot be read: {}", short(&error.body_text()))),
+    };
+    let (mut fields, mut file) = (Map::new(), None);
+    while let Some(part) = form.next_field().await.map_err(fault)? {
+        let name = part.name().unwrap_or_default().to_owned();
+        if name == "file" && file.is_none() {
+            file = Some(part.bytes().await.map_err(fault)?);
+            continue;
+        }
+        let value = part.text().await.map_err(fault)?.into();
+        match name.strip_suffix("[]") {
+            Some(list) => match fields.entry(list).or_insert_with(|| Value::Array(Vec::new())) {
+                Value::Array(values) => values.push(value),
+                _ => return Err(twice(&name)),
+            },
+            None => {
+                if fields.insert(name.clone(), value).is_some() || name == "file" {
+                    return Err(twice(&name));
+                }
+            }
+        }
+    }
+    let file = file.ok_or_else(|| Problem::field("file", "file is missing").code("missing_field"))?;
+    Ok(Form { fields: Fields::of(fields), file })
+}
+
+fn twice(name: &str) -> Problem {
+    let name = short(name);
+    Problem::field(&name, format!("{name} is there twice"))
+}

@@ -1,0 +1,60 @@
+// Builds the page into one file: dist/index.html, or the path that is given.
+import { createHash } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { build } from "esbuild";
+
+const root = dirname(fileURLToPath(import.meta.url));
+const out = process.argv[2] ?? join(root, "dist", "index.html");
+const MAX_BYTES = 300_000;
+
+const { outputFiles, warnings } = await build({
+  absWorkingDir: root,
+  entryPoints: ["src/main.tsx"],
+  outdir: "out",
+  bundle: true,
+  write: false,
+  minify: true,
+  format: "iife",
+  target: ["chrome123", "firefox125", "safari17.5"],
+  jsx: "automatic",
+  jsxImportSource: "preact",
+  legalComments: "none",
+  charset: "utf8",
+});
+if (warnings.length > 0) throw new Error("the sources have warnings");
+const output = (ending) => outputFiles.find((file) => file.path.endsWith(ending)).text.trim();
+const [script, style] = [output(".js"), output(".css")];
+if (/<\/script/i.test(script) || /<\/style/i.test(style)) throw new Error("the bundle would end its own element");
+
+const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
+const policy = [
+  "default-src 'none'",
+  `script-src ${hash(script)}`,
+  `style-src ${hash(style)}`,
+  "connect-src 'self'",
+  "img-src data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "require-trusted-types-for 'script'",
+  "trusted-types 'none'",
+].join("; ");
+
+// The licences of what is bundled ask that their notices go with it.
+const notices = [];
+for (const name of ["preact", "marked", "highlight.js"]) {
+  const folder = join(root, "node_modules", name);
+  const { version } = JSON.parse(await readFile(join(folder, "package.json"), "utf8"));
+  const licence = (await readFile(join(folder, "LICENSE"), "utf8")).replaceAll("--", "- -").trim();
+  notices.push(`${name} ${version}\n\n${licence}`);
+}
+
+const parts = { policy, style, script };
+const template = await readFile(join(root, "src", "index.html"), "utf8");
+const page = template.replace(/\{\{(\w+)\}\}/g, (_, part) => parts[part]).trimEnd() + `\n<!--\n${notices.join("\n\n")}\n-->\n`;
+const bytes = Buffer.byteLength(page);
+if (bytes > MAX_BYTES) throw new Error(`the page has ${bytes} bytes; ${MAX_BYTES} are the most`);
+await mkdir(dirname(out), { recursive: true });
+await writeFile(out, page);
+console.log(`${out}: ${bytes} bytes`);
