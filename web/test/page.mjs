@@ -431,6 +431,20 @@ const steps = {
     await page.unroute("**/v1/models", gate);
   },
 
+  async "Markdown becomes elements, and TeX stays as it is"(page) {
+    const content = "# A\n\nb **c** *d* ~~e~~ `f`\ng &lt; 1 &amp; \\* https://h.example\n\n- [x] i\n  1. j\n\n> k\n\n|l|\n|-:|\n|m|\n\n---\n\n\\(x_1 * y_2\\) and $5 and $6 $$\n\\sum_{i}\n$$";
+    await answerNext(page, written({ content }));
+    await ask(page, "Markdown.");
+    const html = await last(page).locator("> .prose").innerHTML();
+    assert.equal(
+      html.replace(/ (class|rel|target|title|role|aria-label|tabindex|type|disabled)="[^"]*"/g, ""),
+      '<h3>A</h3><p>b <strong>c</strong> <em>d</em> <del>e</del> <code>f</code><br>g &lt; 1 &amp; * <a href="https://h.example/">https://h.example</a></p>' +
+        '<ul><li><input>i<ol start="1"><li>j</li></ol></li></ul><blockquote><p>k</p></blockquote>' +
+        "<div><table><thead><tr><th>l</th></tr></thead><tbody><tr><td>m</td></tr></tbody></table></div><hr>" +
+        "<p><span>x_1 * y_2</span> and $5 and $6 <span>\\sum_{i}</span></p>",
+    );
+  },
+
   async "code is coloured and can be copied"(page) {
     await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
     const code = 'fn main() {\n    println!("<b>&amp;");\n}';

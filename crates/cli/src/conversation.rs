@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use crate::failure::{NextStep, failure};
 use crate::generation::{self, Ended, Speeds, Writer};
 use crate::interrupt::Interrupt;
-use crate::loading;
 
 /// A template with the special tokens it may write, and the form of the replies that it shows.
 pub struct Prompter {

@@ -118,7 +118,7 @@ fn ids(matches: &ArgMatches, engine: &Engine, text: &str, options: &mut Generate
         return Ok(tokenizer.encode(text, Encode { add_special: true, parse_special: true })?);
     }
     let template = match matches.get_one::<PathBuf>("template") {
-        Some(path) => templates::from_file(path)?,
+        Some(path) => templates::from_file(path, loading::limits(matches))?,
         None => templates::of_model(engine.file(), "give one with `--template FILE`, or leave out --chat")?,
     };
     let prompter = Prompter::new(template, tokenizer);

@@ -9,4 +9,6 @@ pub mod listen;
 pub mod outer;
 pub mod rate;
 pub mod stream;
+#[cfg_attr(not(feature = "tls"), path = "tls_absent.rs")]
+pub mod tls;
 pub mod unread;
