@@ -1,5 +1,5 @@
 // A value that views follow: setting it draws them again.
-import { useLayoutEffect, useReducer } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 export class Cell<T> {
   #value: T;
@@ -19,20 +19,21 @@ export class Cell<T> {
     for (const follower of [...this.#followers]) follower();
   }
 
+  /** Returns what ends it. */
   follow(follower: () => void): () => void {
     this.#followers.add(follower);
-    return () => this.#followers.delete(follower);
+    return () => void this.#followers.delete(follower);
   }
 }
 
 export function useCell<T>(cell: Cell<T>): T {
-  const [, draw] = useReducer((n: number) => n + 1, 0);
+  const [, count] = useState(0);
   const drawn = cell.value;
   useLayoutEffect(() => {
-    const unfollow = cell.follow(() => draw(undefined as never));
+    const draw = () => count((n) => n + 1);
     // The value may have changed between drawing and following.
-    if (!Object.is(drawn, cell.value)) draw(undefined as never);
-    return unfollow;
+    if (!Object.is(drawn, cell.value)) draw();
+    return cell.follow(draw);
   }, [cell]);
   return drawn;
 }

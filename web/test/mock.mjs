@@ -9,6 +9,7 @@ const PAGE = new URL("../dist/index.html", import.meta.url);
 const MODELS = [
   { id: "SmolLM2-135M-Instruct.Q4_1", akunu: { loaded: true, bytes: 91_700_000, context: 8192, kind: "chat" } },
   { id: "Qwen3-0.6B.Q4_K_M", akunu: { loaded: false, bytes: 396_700_000, context: 40960, kind: "chat" } },
+  { id: "half-downloaded.gguf", akunu: { loaded: false, error: "half-downloaded.gguf ends after 1,024 of 91,700,000 bytes" } },
   { id: "nomic-embed-text-v1.5", akunu: { loaded: false, bytes: 274_000_000, context: 2048, kind: "embedding" } },
   { id: "ggml-base.en", akunu: { loaded: false, bytes: 148_000_000, context: 448, kind: "speech" } },
 ].map((model) => ({ object: "model", owned_by: "akunu", ...model }));

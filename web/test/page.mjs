@@ -222,8 +222,9 @@ const steps = {
     await page.getByRole("button", { name: /^Model:/ }).click();
     const rows = page.getByRole("radio");
     await rows.first().waitFor();
-    if ((await rows.count()) < 2) return "the server has one model";
-    const other = page.getByRole("radio", { checked: false }).first();
+    const others = page.locator('[role="radio"][aria-checked="false"]:enabled');
+    if ((await others.count()) === 0) return "the server has one model";
+    const other = others.first();
     const name = await other.locator(".model-name").innerText();
     await other.click();
     const [body] = await Promise.all([nextBody(page), send(page, "Who are you?")]);
@@ -428,6 +429,20 @@ const steps = {
     assert.deepEqual(seen, [undefined, "Bearer wrong", good]);
     assert.equal(await page.evaluate(() => JSON.stringify(localStorage).includes("right")), false);
     await page.unroute("**/v1/models", gate);
+  },
+
+  async "Markdown becomes elements, and TeX stays as it is"(page) {
+    const content = "# A\n\nb **c** *d* ~~e~~ `f`\ng &lt; 1 &amp; \\* https://h.example\n\n- [x] i\n  1. j\n\n> k\n\n|l|\n|-:|\n|m|\n\n---\n\n\\(x_1 * y_2\\) and $5 and $6 $$\n\\sum_{i}\n$$";
+    await answerNext(page, written({ content }));
+    await ask(page, "Markdown.");
+    const html = await last(page).locator("> .prose").innerHTML();
+    assert.equal(
+      html.replace(/ (class|rel|target|title|role|aria-label|tabindex|type|disabled)="[^"]*"/g, ""),
+      '<h3>A</h3><p>b <strong>c</strong> <em>d</em> <del>e</del> <code>f</code><br>g &lt; 1 &amp; * <a href="https://h.example/">https://h.example</a></p>' +
+        '<ul><li><input>i<ol start="1"><li>j</li></ol></li></ul><blockquote><p>k</p></blockquote>' +
+        "<div><table><thead><tr><th>l</th></tr></thead><tbody><tr><td>m</td></tr></tbody></table></div><hr>" +
+        "<p><span>x_1 * y_2</span> and $5 and $6 <span>\\sum_{i}</span></p>",
+    );
   },
 
   async "code is coloured and can be copied"(page) {

@@ -88,7 +88,7 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     await shot("c-shortcuts");
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: /^Model:/ }).click();
-    await page.getByRole("radio", { checked: false }).click();
+    await page.getByRole("radio", { name: /Qwen/ }).click();
     await ask(page, "Hello, other model");
     await finished(page, 6);
     await last(page).getByTitle("Tokens and speed").click();

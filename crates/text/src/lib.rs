@@ -44,7 +44,7 @@ pub use gguf::GgufVocab;
 pub use grammar::{Grammar, Grammars, Matcher};
 pub use pre_names::{GPT2_PATTERN, pre_tokenizer_name};
 pub use ranked::Ranked;
-pub use reply::{ReplyFormat, ReplyPart, ReplyReader, ThinkTags, Tool, ToolChoice, ToolInput};
+pub use reply::{ReplyFormat, ReplyPart, ReplyReader, ThinkTags, Tool, ToolChoice, ToolInput, closed_schema};
 pub use speech::{LANGUAGES, SpeechMarks};
 pub use stream::Detokenizer;
 pub use tokenizer::{Encode, Tokenizer};

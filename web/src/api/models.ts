@@ -2,14 +2,15 @@
 import { Cell } from "../cell";
 import { ApiError, request } from "./http";
 
-export type Kind = "chat" | "embedding" | "speech";
-
 export interface Model {
   id: string;
-  kind: Kind;
+  /** `chat`, `speech`, or what this page has no use for. */
+  kind: string;
   loaded: boolean;
   bytes?: number;
   context?: number;
+  /** Why it cannot be used. */
+  error?: string;
 }
 
 export const models = new Cell<Model[]>([]);
@@ -22,8 +23,11 @@ export let isAway = false;
 
 interface Listed {
   id?: unknown;
-  akunu?: { loaded?: unknown; bytes?: unknown; context?: unknown; kind?: unknown };
+  akunu?: { loaded?: unknown; bytes?: unknown; context?: unknown; kind?: unknown; error?: unknown };
 }
+
+/** Whether one can talk to it. */
+export const canChat = (model: Model) => model.kind === "chat" && model.error === undefined;
 
 export async function refreshModels(): Promise<void> {
   try {
@@ -41,6 +45,7 @@ export async function refreshModels(): Promise<void> {
 function readModel({ id, akunu }: Listed): Model[] {
   if (typeof id !== "string") return [];
   const count = (value: unknown) => (typeof value === "number" && value > 0 ? value : undefined);
-  const kind = akunu?.kind === "embedding" || akunu?.kind === "speech" ? akunu.kind : "chat";
-  return [{ id, kind, loaded: akunu?.loaded !== false, bytes: count(akunu?.bytes), context: count(akunu?.context) }];
+  const kind = typeof akunu?.kind === "string" ? akunu.kind : "chat";
+  const error = typeof akunu?.error === "string" ? akunu.error : undefined;
+  return [{ id, kind, error, loaded: akunu?.loaded !== false, bytes: count(akunu?.bytes), context: count(akunu?.context) }];
 }

@@ -1,11 +1,12 @@
 // Markdown as elements. A model's text is hostile: it is never HTML here. Tokens become elements of a fixed set, raw HTML is
 // shown as the text it is, images are not loaded, links lead only to other places.
-import { Lexer, type Token, type Tokens } from "marked";
+import { Marked, type Token, type Tokens } from "marked";
 import { Component, type ComponentChild, type ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
 import { CodeBlock } from "./code";
 import { decodeEntities } from "./entities";
 import { safeHref } from "./links";
+import { math } from "./math";
 import { mended } from "./streaming";
 
 export function Markdown({ text, streaming }: { text: string; streaming?: boolean }) {
@@ -17,6 +18,8 @@ export function Markdown({ text, streaming }: { text: string; streaming?: boolea
   );
 }
 
+const marked = new Marked({ gfm: true, breaks: true, extensions: [math] });
+
 /** Emphasis takes quadratic time in its marks; people use a few in a paragraph. */
 const MAX_MARKS = 1500;
 
@@ -25,7 +28,7 @@ function lex(text: string): Token[] | undefined {
   const paragraphs = text.replace(/^[ \t]*```[^]*?^[ \t]*```/gm, "").split(/\n[ \t]*\n/);
   if (paragraphs.some((paragraph) => (paragraph.match(/[*_~[\]`<&]/g)?.length ?? 0) > MAX_MARKS)) return undefined;
   try {
-    return new Lexer({ gfm: true, breaks: true }).lex(text).filter((token) => token.type !== "space" && token.type !== "def");
+    return marked.lexer(text).filter((token) => token.type !== "space" && token.type !== "def");
   } catch {
     return undefined;
   }
@@ -112,6 +115,8 @@ function inline(token: Tokens.Generic): ComponentChild {
       return <del>{inlines(token.tokens)}</del>;
     case "codespan":
       return <code>{token.text}</code>;
+    case "math":
+      return <span class="math">{token.text}</span>;
     case "br":
       return <br />;
     case "checkbox":

@@ -1,5 +1,5 @@
 // The conversation that is shown, the list beside it, and keeping both in the browser.
-import { models } from "../api/models";
+import { canChat, models } from "../api/models";
 import { Cell } from "../cell";
 import { newId, type Conversation } from "../conversation";
 import * as database from "../store/database";
@@ -82,7 +82,7 @@ export function open(id: string): void {
 /** Gives the shown conversation a model that is there. */
 export function chooseModel(): void {
   const cell = current.value;
-  const chat = models.value.filter((m) => m.kind === "chat");
+  const chat = models.value.filter(canChat);
   if (chat.length === 0 || chat.some((m) => m.id === cell.value.model)) return;
   const preferred = chat.find((m) => m.id === preferences.value.model) ?? chat.find((m) => m.loaded) ?? chat[0];
   if (preferred) cell.value = { ...cell.value, model: preferred.id };

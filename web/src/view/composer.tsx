@@ -1,6 +1,6 @@
 // The message box.
 import { useLayoutEffect, useRef } from "preact/hooks";
-import { models, modelsError } from "../api/models";
+import { canChat, models, modelsError } from "../api/models";
 import { useCell } from "../cell";
 import type { Conversation } from "../conversation";
 import { ask, stop } from "../state/answering";
@@ -22,8 +22,8 @@ export function Composer({ conversation, busy }: { conversation: Conversation; b
   const work = useCell(transcribing);
   const known = useCell(models);
   const error = useCell(modelsError);
-  const hasModel = known.some((m) => m.id === conversation.model);
-  const missing = known.some((m) => m.kind === "chat") ? "" : error || (known.length > 0 ? "This server has no model to talk to." : "");
+  const hasModel = known.some((m) => m.id === conversation.model && canChat(m));
+  const missing = known.some(canChat) ? "" : error || (known.length > 0 ? "This server has no model to talk to." : "");
 
   useLayoutEffect(() => fit(area.current!), [text]);
   useLayoutEffect(() => {

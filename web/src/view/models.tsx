@@ -1,7 +1,7 @@
 // The model picker: what the server has, what of it is warm (in memory), and how much memory that takes.
 import { useState } from "preact/hooks";
 import { memory, type Memory } from "../api/memory";
-import { models, modelsError, refreshModels, type Model } from "../api/models";
+import { canChat, models, modelsError, refreshModels, type Model } from "../api/models";
 import { useCell } from "../cell";
 import { chooseModel, configure } from "../state/conversations";
 import { bytes, context } from "./format";
@@ -31,7 +31,7 @@ export function ModelPicker({ model }: { model: string }) {
         <div class="models">
           <div role="radiogroup" aria-label="Model">
             {chat.map((m) => (
-              <button type="button" role="radio" aria-checked={m.id === model} onClick={() => (configure({ model: m.id }), close())}>
+              <button type="button" role="radio" aria-checked={m.id === model} disabled={!canChat(m)} onClick={() => (configure({ model: m.id }), close())}>
                 <Warmth model={m} />
                 <span class="model-row">
                   <span class="model-name">{m.id}</span>
@@ -57,6 +57,7 @@ function Warmth({ model }: { model: Model | undefined }) {
 }
 
 function facts(model: Model): string {
+  if (model.error) return model.error;
   return [
     model.loaded ? "warm" : "loads when asked",
     model.bytes && bytes(model.bytes),

@@ -1,6 +1,6 @@
 // What is shown before the first question: above the message box, and below it.
 import { useCell } from "../cell";
-import { models, modelsError, refreshModels } from "../api/models";
+import { canChat, models, modelsError, refreshModels } from "../api/models";
 import { chooseModel, current, draftOf } from "../state/conversations";
 import { focusComposer } from "../state/panes";
 import { EmberLine } from "./ember";
@@ -16,7 +16,7 @@ export function Welcome() {
   const error = useCell(modelsError);
   const conversation = useCell(useCell(current));
   const model = known.find((m) => m.id === conversation.model);
-  if (error || (known.length > 0 && !known.some((m) => m.kind === "chat"))) {
+  if (error || (known.length > 0 && !known.some(canChat))) {
     return (
       <div class="welcome">
         <EmberLine text="The fire is out" warm={false} />

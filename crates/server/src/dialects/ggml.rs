@@ -3,26 +3,32 @@
 use super::openai::sampling::{Sampling, max_tokens};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Ending, Part, Prompt, Reason, Think, Tools, Writer};
+use crate::dialects::operation::{Operation, get, post};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::models::{Generator, InUse};
 use crate::problem::Problem;
 use akunu::{Grammar, LogProbs};
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/completion", post(completion))
-        .route("/completions", post(completion))
-        .route("/props", get(props))
-        .route("/slots", get(slots))
+pub fn operations() -> Vec<Operation> {
+    let completes = |operation: Operation| {
+        let operation = operation.takes::<Completion>().takes::<Sampling>().ignores(HARMLESS);
+        operation.gives(json!({ "content": "string", "tokens": ["integer"] })).gives_text("text/event-stream")
+    };
+    let props = get("/props", "What the server and its first model are.", props);
+    vec![
+        completes(post("/completion", "Goes on from a text, as llama.cpp's server does.", completion)),
+        completes(post("/completions", "The same.", completion)),
+        props.gives(json!({ "default_generation_settings": "object", "total_slots": "integer" })),
+        get("/slots", "Places for answers.", slots).gives(json!([{ "id": "integer", "is_processing": "boolean" }])),
+    ]
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -25,11 +25,14 @@ impl FromRequest<Arc<App>> for Fields {
     }
 }
 
-impl Fields {
-    #[cfg(feature = "audio")]
-    pub fn of(fields: Map<String, Value>) -> Self {
+/// The fields of a field.
+impl From<Map<String, Value>> for Fields {
+    fn from(fields: Map<String, Value>) -> Self {
         Self(fields)
     }
+}
+
+impl Fields {
 
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         match serde_json::from_slice(bytes) {

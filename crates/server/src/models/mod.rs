@@ -93,6 +93,15 @@ impl Models {
         self.get(entry, Role::Transcribe, Hearer::load).await
     }
 
+    /// Lets the model that writes go, where nobody uses it.
+    pub async fn let_go(&self, name: Option<&str>) -> Result<(), Problem> {
+        let entry = self.catalog.find(name, &[Purpose::Generate])?;
+        let idle = |r: &mut Resident| r.entry == entry && Arc::strong_count(&r.what) == 1;
+        let gone: Vec<Resident> = self.lock().extract_if(.., idle).collect();
+        // Its threads end first.
+        Ok(tokio::task::spawn_blocking(move || drop(gone)).await?)
+    }
+
     /// What is loaded now.
     pub fn loaded(&self) -> Vec<Loaded> {
         self.lock()

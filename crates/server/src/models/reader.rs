@@ -40,6 +40,14 @@ impl Reader {
         })
     }
 
+    /// How many numbers a vector is to have, of what was asked and what there are.
+    pub fn dimensions(&self, asked: Option<usize>) -> Result<usize, Problem> {
+        match asked.unwrap_or(self.width) {
+            width if (1..=self.width).contains(&width) => Ok(width),
+            _ => Err(Problem::field("dimensions", format!("dimensions must be between 1 and {}", self.width))),
+        }
+    }
+
     /// Reads items, one request after the other.
     pub async fn read(self: Arc<Self>, items: Vec<Item>, too_long: TooLong) -> Result<Read, Problem> {
         tokio::task::spawn_blocking(move || self.read_here(&items, too_long)).await?

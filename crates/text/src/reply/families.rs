@@ -32,6 +32,8 @@ pub enum Arguments {
     Json,
     /// Each between tags; strings stand there as they are.
     Tagged(Tags),
+    /// `{key:value}`, with this around strings.
+    Braces(&'static str),
 }
 
 /// `open KEY equals VALUE close`
@@ -180,6 +182,10 @@ pub fn families() -> Vec<Family> {
             ["</arg_key:opensource>\n<arg_value:opensource>"; 2],
             "</arg_value:opensource>\n",
         ),
+        Family {
+            arguments: Arguments::Braces("<|\"|>"),
+            ..marked("gemma4", "<|tool_call>call:", "", "<tool_call|>", "")
+        },
         marked("functionary", "<function=", ">", "</function>", ""),
         Family {
             text: ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),

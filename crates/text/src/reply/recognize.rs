@@ -123,6 +123,14 @@ fn write(family: &Family, names: &[&str], arguments: &Value) -> String {
         let mut call = format!("{before}{name}{}", family.middle);
         match &family.arguments {
             Arguments::Json => call.push_str(&values::json(arguments)),
+            Arguments::Braces(quote) => {
+                let value = |value: &Value| match value {
+                    Value::String(text) => format!("{quote}{text}{quote}"),
+                    other => values::json(other),
+                };
+                let each: Vec<String> = properties.iter().map(|(key, of)| format!("{key}:{}", value(of))).collect();
+                call.push_str(&format!("{{{}}}", each.join(",")));
+            }
             Arguments::Tagged(tags) => {
                 for (key, value) in properties {
                     let (equals, value) = match value {

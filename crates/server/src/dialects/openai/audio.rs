@@ -29,6 +29,8 @@ pub struct Transcription {
     /// What was said before, or words to expect.
     prompt: Option<String>,
     response_format: Option<Format>,
+    /// For `verbose_json`.
+    #[serde(rename = "timestamp_granularities[]")]
     timestamp_granularities: Option<Vec<Granularity>>,
     temperature: Option<f32>,
     stream: Option<bool>,
@@ -78,8 +80,8 @@ async fn create(State(app): State<Arc<App>>, form: Form, task: Task) -> Result<R
     let format = asked.response_format.unwrap_or_default();
     let times = asked.timestamp_granularities.unwrap_or_default();
     if !times.is_empty() && format != Format::VerboseJson {
-        let sentence = "timestamp_granularities needs response_format to be verbose_json";
-        return Err(Problem::field("timestamp_granularities", sentence));
+        let sentence = "timestamp_granularities[] needs response_format to be verbose_json";
+        return Err(Problem::field("timestamp_granularities[]", sentence));
     }
     let streams = asked.stream.unwrap_or(false);
     if streams && !matches!(format, Format::Json | Format::Text) {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// The fields besides those of sampling.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Chat {
+pub struct Chat {
     model: Option<String>,
     messages: Vec<Map<String, Value>>,
     stream: Option<bool>,
@@ -96,7 +96,7 @@ impl Effort {
 }
 
 /// Fields that change nothing in the answer: names for logs, places to keep it, prices.
-const HARMLESS: &[&str] = &[
+pub const HARMLESS: &[&str] = &[
     "user",
     "metadata",
     "store",

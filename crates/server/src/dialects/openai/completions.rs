@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Completion {
+pub struct Completion {
     model: Option<String>,
     prompt: CompletionPrompt,
     stream: Option<bool>,
@@ -48,7 +48,7 @@ enum CompletionPrompt {
     ManyTokens(Vec<Vec<u32>>),
 }
 
-const HARMLESS: &[&str] = &["user", "metadata", "cache_prompt"];
+pub const HARMLESS: &[&str] = &["user", "metadata", "cache_prompt"];
 /// What OpenAI's API says where nobody says.
 const USUAL_TOKENS: i64 = 16;
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Embeddings {
+pub struct Embeddings {
     model: Option<String>,
     input: Input,
     encoding_format: Option<Encoding>,
@@ -50,11 +50,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
     };
     check_count(&app, "input", items.len())?;
     let reader = app.models.embedder(request.model.as_deref()).await?;
-    let width = request.dimensions.unwrap_or(reader.width);
-    if width == 0 || width > reader.width {
-        let sentence = format!("dimensions must be between 1 and {}", reader.width);
-        return Err(Problem::field("dimensions", sentence));
-    }
+    let width = reader.dimensions(request.dimensions)?;
     let model = reader.name.clone();
     let read = reader.read(items, TooLong::Refuse).await?;
     let encoding = request.encoding_format.unwrap_or_default();
@@ -73,7 +69,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Rerank {
+pub struct Rerank {
     model: Option<String>,
     query: String,
     documents: Option<Vec<Document>>,
