@@ -70,10 +70,10 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         # Conversations that only became longer have one shape.
         key = json.dumps(sorted(fields) if isinstance(fields, dict) else fields) + self.path
         print(self.command, self.path, len(body), status, file=sys.stderr, flush=True)
-        if (key, status) not in seen:
-            seen.add((key, status))
+        if key not in seen:
+            seen.add(key)
             with open(KEPT, "a", encoding="utf-8") as out:
-                out.write(json.dumps(line | {"status": status}, ensure_ascii=False) + "\n")
+                out.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     def log_message(self, *_):
         pass

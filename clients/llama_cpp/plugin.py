@@ -1,6 +1,7 @@
 """Makes llama.cpp's tests of its server run against ours, and takes out what only its own models can answer.
 
 - Each server gets a port that is free.
+- Names of headers have no case, as HTTP says.
 - Models are not downloaded; `server.py` chooses others.
 - Where the texts or token counts of a particular model are expected, any text and any count will do. All else is compared as it
   stands.
@@ -9,6 +10,7 @@
 import socket
 
 import utils
+from requests.structures import CaseInsensitiveDict
 
 # What stories260K says under llama.cpp's random numbers.
 WORDS = {
@@ -49,6 +51,7 @@ def pytest_itemcollected(item):
 
 _match_regex = utils.match_regex
 _start = utils.ServerProcess.start
+_make_request = utils.ServerProcess.make_request
 
 
 def _match(regex, text):
@@ -62,6 +65,13 @@ def _start_on_a_free_port(server, *arguments, **named):
     return _start(server, *arguments, **named)
 
 
+def _make_request_without_case(server, *arguments, **named):
+    response = _make_request(server, *arguments, **named)
+    response.headers = CaseInsensitiveDict(response.headers)
+    return response
+
+
 utils.match_regex = _match
+utils.ServerProcess.make_request = _make_request_without_case
 utils.ServerProcess.start = _start_on_a_free_port
 utils.ServerPreset.load_all = staticmethod(lambda: None)

@@ -25,7 +25,9 @@ def parsed(arguments):
 def model(flags):
     """One of ours that can do what the model of the test is there for."""
     ours = dict(pair.split("=", 1) for pair in os.environ["AKUNU_MODELS"].split("\n"))
-    if "--embedding" in flags or "--reranking" in flags:
+    if "--reranking" in flags:
+        return ours["rank"]
+    if "--embedding" in flags:
         return ours["embed"]
     if "stories260K" not in flags.get("--hf-repo", ""):
         sys.exit(f"not applicable: there is no model here for {flags.get('--hf-repo')}")
@@ -62,7 +64,6 @@ def command(flags):
     for theirs, ours in {
         "--host": "--host",
         "--port": "--port",
-        "--n-predict": "--max-answer",
         "--api-key": "--api-key",
         "--threads": "--threads",
     }.items():
@@ -70,6 +71,8 @@ def command(flags):
             yield from (ours, flags[theirs])
     if found := template(flags):
         yield from ("--template", found)
+    # Theirs is for requests that say nothing, ours for all.
+    yield from ("--max-answer", str(max(128, int(flags.get("--n-predict", 128)))))
     sequences = int(flags.get("--parallel", 1))
     yield from ("--sequences", str(sequences))
     if "--ctx-size" in flags:

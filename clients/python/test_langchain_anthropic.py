@@ -13,7 +13,7 @@ class TestChat(ChatModelIntegrationTests):
         "api_key": "none",
         "model": "chat",
         "temperature": 0,
-        "max_tokens": 96,
+        "max_tokens": 256,
         "max_retries": 0,
     }
     supports_anthropic_inputs = False

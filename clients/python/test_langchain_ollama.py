@@ -10,7 +10,7 @@ URL = os.environ["AKUNU_URL"]
 
 class TestChat(ChatModelIntegrationTests):
     chat_model_class = ChatOllama
-    chat_model_params = {"base_url": URL, "model": "chat", "temperature": 0, "num_predict": 96}
+    chat_model_params = {"base_url": URL, "model": "chat", "temperature": 0, "num_predict": 256, "repeat_penalty": 1.1}
     supports_json_mode = True
     # Ollama's API has none.
     has_tool_choice = False

@@ -150,4 +150,3 @@ async def test_a_client_that_leaves_frees_its_place(url, freed):
     client = ollama.AsyncClient(host=url)
     async for _ in await client.chat(model="chat", messages=ASK, stream=True, options={"num_predict": 4000}):
         break
-    await client.close() if hasattr(client, "close") else None

@@ -9,6 +9,7 @@ mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use akunu_hub::{Hub, Sources};
 use anyhow::Context;
@@ -79,6 +80,8 @@ static SUITES: &[Suite] = &[
 
 /// The models that the server has, and what the tests call them.
 const MODELS: &[(&str, &str)] = &[("chat", "smollm2-135m"), ("embed", "minilm"), ("hear", "whisper-tiny")];
+/// The model that `python/ranker.py` makes a cross-encoder of: no trained one is in the catalog.
+const RANKED: &str = "embed";
 
 pub fn run(options: &Options) -> anyhow::Result<bool> {
     let unknown = options.only.iter().find(|name| !SUITES.iter().any(|s| s.name.starts_with(name.as_str())));
@@ -88,7 +91,7 @@ pub fn run(options: &Options) -> anyhow::Result<bool> {
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let place = Place {
         akunu: options.akunu.clone().map_or_else(crate::bench::build, Ok)?.canonicalize()?,
-        models: models(&hub)?,
+        models: models(&hub, &dir)?,
         sources: crate::root().join("clients"),
         dir: dir.canonicalize()?,
         llama_cpp: options.llama_cpp.as_ref().map(|path| path.canonicalize()).transpose()?,
@@ -137,15 +140,22 @@ impl Place {
 }
 
 /// The server's models, fetched where they are not here.
-fn models(hub: &Hub) -> anyhow::Result<Vec<String>> {
-    let named = MODELS.iter().map(|(name, model)| {
+fn models(hub: &Hub, dir: &Path) -> anyhow::Result<Vec<String>> {
+    let mut models = Vec::new();
+    for (name, model) in MODELS {
         let path = match hub.path(model) {
             Ok(path) => path,
             Err(_) => hub.fetch(model, Sources::All, &mut |_, _| {})?.path,
         };
-        Ok(format!("{name}={}", utf8(&path)?))
-    });
-    named.collect()
+        models.push(format!("{name}={}", utf8(&path)?));
+        if *name == RANKED {
+            let (script, out) = (crate::root().join("clients/python/ranker.py"), dir.join("ranker"));
+            let made = Command::new("python3").arg(script).arg(&path).arg(&out).status();
+            anyhow::ensure!(made.is_ok_and(|status| status.success()), "python3 cannot make the model that ranks");
+            models.push(format!("rank={}", utf8(&out)?));
+        }
+    }
+    Ok(models)
 }
 
 fn utf8(path: &Path) -> anyhow::Result<&str> {
