@@ -183,7 +183,7 @@ impl Drop for Server {
 }
 
 /// The versions that a list of packages pins.
-pub(super) fn version(place: &Path, suite: &Suite) -> anyhow::Result<String> {
+pub(super) fn version(sources: &Path, suite: &Suite) -> anyhow::Result<String> {
     match suite.runner {
         Runner::LlamaCpp => Ok(String::new()),
         Runner::Python => {
