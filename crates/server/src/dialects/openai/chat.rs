@@ -21,6 +21,7 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Chat {
     model: Option<String>,
+    #[schemars(with = "Vec<super::shapes::Message>", length(min = 1))]
     messages: Vec<Map<String, Value>>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
@@ -230,7 +231,7 @@ pub fn plain_at(place: &str, mut message: Map<String, Value>) -> Result<Value, P
         Some(Value::Array(parts)) => {
             let mut text = String::new();
             for (i, part) in parts.iter().enumerate() {
-                let kind = part["type"].as_str().unwrap_or("text");
+                let kind = if part["type"].is_null() { "text" } else { part["type"].as_str().unwrap_or_default() };
                 match (kind, part["text"].as_str()) {
                     ("text" | "input_text" | "output_text", Some(part)) => text += part,
                     ("refusal", _) => text += part["refusal"].as_str().unwrap_or_default(),

@@ -88,6 +88,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 pub struct Rerank {
     model: Option<String>,
     query: String,
+    #[schemars(length(min = 1))]
     documents: Option<Vec<Document>>,
     /// An older name.
     texts: Option<Vec<Document>>,

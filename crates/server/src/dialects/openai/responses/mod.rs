@@ -232,6 +232,8 @@ fn ask(app: &App, create: Create, sampling: Sampling, items: &[Arc<Value>]) -> R
 /// What a request for a response that is kept may say.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Kept {
+    /// Only `false`.
+    #[schemars(extend("enum" = [false]))]
     stream: Option<bool>,
 }
 
@@ -250,6 +252,7 @@ pub async fn delete(State(app): State<Arc<App>>, At(id): At) -> Result<Json<Valu
 /// Which items to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Page {
+    #[schemars(range(min = 1, max = 100))]
     limit: Option<usize>,
     order: Option<Order>,
     after: Option<String>,
