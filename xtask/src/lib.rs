@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod clients;
 pub mod models;
 pub mod quality;
 pub mod real;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use xtask::bench::{EmbedPeers, Peers, Revision, SpeechPeers, decoding, embed, peers, revision, speech, start};
-use xtask::{models, quality, real, schemas, tidy};
+use xtask::{clients, models, quality, real, schemas, tidy};
 
 /// Every chore, with its flags.
 fn tree() -> Command {
@@ -28,6 +28,11 @@ fn tree() -> Command {
             command("real", "Compare fetched models with their references").arg(names("NAME", "Which [default: all]")),
             command("schemas", "Judge what is generated under the JSON-Schema-Test-Suite's schemas")
                 .arg(path("python", "A Python with the package jsonschema").required(true)),
+            command("clients", "Run the packages that people use, and llama.cpp's tests, against the server")
+                .arg(path("akunu", "Our binary [default: build it]"))
+                .arg(path("dir", "Where packages and reports go [default: the cache folder]"))
+                .arg(path("llama-cpp", "A checkout of llama.cpp, for the tests of its server"))
+                .arg(option("only", "A,B", "Suites whose names begin so; docs/clients.md stays").value_delimiter(',')),
             command("convert-quality", "Compare our quantizers with those of the llama.cpp tools in a folder")
                 .arg(Arg::new("tools").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
                 .arg(names("TYPE", "Which number formats [default: all]")),
@@ -120,6 +125,12 @@ fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
         },
         "real" => real::run(&names),
         "schemas" => schemas::run(&file(matches, "python").unwrap_or_default()),
+        "clients" => clients::run(&clients::Options {
+            akunu: file(matches, "akunu"),
+            dir: file(matches, "dir"),
+            only: owned(matches, "only"),
+            llama_cpp: file(matches, "llama-cpp"),
+        }),
         "convert-quality" => quality::run(&file(matches, "tools").unwrap_or_default(), &names),
         _ => bench(matches),
     }

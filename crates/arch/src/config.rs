@@ -5,7 +5,7 @@ use crate::keys::{self, Reader};
 use crate::pooling::{self, Pooling};
 use crate::weights::{Role, Weights};
 use crate::{ArchDescriptor, Error};
-use akunu_formats::gguf;
+use akunu_formats::{Name, gguf};
 use serde_json::Value as Json;
 
 /// One set of rope frequencies, scaling applied.
@@ -206,7 +206,7 @@ fn check_activation(descriptor: &ArchDescriptor, reader: &Reader) -> Result<(), 
         Some("silu" | "swish" | "swiglu") => Activation::Silu,
         Some("gelu_new" | "gelu_fast" | "gelu_pytorch_tanh") => Activation::GeluTanh,
         None => descriptor.activation,
-        Some(other) => return Err(not_supported(reader, format!("the activation {other:?}"))),
+        Some(other) => return Err(not_supported(reader, format!("the activation {}", Name::new(other)))),
     };
     if activation != descriptor.activation {
         return Err(not_supported(reader, format!("{activation:?} in the {} architecture", descriptor.name)));
@@ -230,7 +230,7 @@ pub fn check_biases(reader: &Reader, weights: &Weights) -> Result<(), Error> {
 fn check_positions(reader: &Reader) -> Result<(), Error> {
     match reader.json().and(reader.text(keys::POSITION_KIND)?) {
         Some(kind) if !["absolute", "rope", "sans_pos"].contains(&kind) => {
-            Err(not_supported(reader, format!("{kind:?} positions")))
+            Err(not_supported(reader, format!("{} positions", Name::new(kind))))
         }
         _ => Ok(()),
     }

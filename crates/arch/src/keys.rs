@@ -60,8 +60,7 @@ keys! {
 }
 
 /// The beginning of a value, for a sentence.
-fn excerpt(value: &Json) -> String {
-    let text = value.to_string();
+fn excerpt(text: String) -> String {
     if text.chars().count() <= 60 { text } else { text.chars().take(60).chain(['…']).collect() }
 }
 
@@ -191,7 +190,7 @@ impl<'a> Reader<'a> {
         expected: &str,
         take: impl Fn(&'a Json) -> Option<T>,
     ) -> Result<T, Error> {
-        take(value).ok_or_else(|| self.bad(name, excerpt(value), expected))
+        take(value).ok_or_else(|| self.bad(name, value, expected))
     }
 
     pub fn need(&self, key: Key) -> Result<usize, Error> {
@@ -215,7 +214,7 @@ impl<'a> Reader<'a> {
         Error::BadValue {
             path: self.file.path().into(),
             key: key.into(),
-            value: value.to_string(),
+            value: excerpt(value.to_string()),
             expected: expected.into(),
         }
     }

@@ -27,7 +27,7 @@ pub use shapes::{SHAPES, Shape};
 pub use weights::{Role, TensorSlice, Weights};
 
 use akunu_dtype::{Planes, PlanesMut};
-use akunu_formats::{Container, Metadata, ModelFile};
+use akunu_formats::{Container, Metadata, ModelFile, Name};
 use std::collections::HashSet;
 
 /// A model file, understood: what to compute, and where its weights are.
@@ -98,18 +98,18 @@ fn find(file: &ModelFile) -> Result<&'static ArchDescriptor, Error> {
             let name = m
                 .str("general.architecture")?
                 .ok_or_else(|| Error::MissingKey { path: path(), key: "general.architecture".into() })?;
-            (name.to_string(), FAMILIES.iter().find(|d| d.name == name))
+            (name, FAMILIES.iter().find(|d| d.name == name))
         }
         Metadata::Json(config) => {
             let name = config["architectures"][0]
                 .as_str()
                 .ok_or_else(|| Error::MissingKey { path: path(), key: "architectures".into() })?;
-            (name.to_string(), FAMILIES.iter().find(|d| d.hf.contains(&name)))
+            (name, FAMILIES.iter().find(|d| d.hf.contains(&name)))
         }
     };
     found.copied().ok_or_else(|| Error::UnknownArchitecture {
         path: path(),
-        name: named,
+        name: Name::new(named),
         known: FAMILIES.iter().map(|d| d.name).collect::<Vec<_>>().join(", "),
     })
 }

@@ -3,6 +3,7 @@
 
 use crate::Error;
 use crate::keys::{self, Reader};
+use akunu_formats::Name;
 use serde_json::Value as Json;
 
 /// How the rows of a text become one vector.
@@ -34,11 +35,12 @@ pub fn read(reader: &Reader) -> Result<Option<Pooling>, Error> {
                 let folder = module["path"].as_str().unwrap_or("1_Pooling");
                 let name = format!("{folder}/config.json");
                 let config = side_file(reader, &name)?;
-                let config = config.ok_or_else(|| reader.bad("modules.json", &name, "there is no such file"))?;
+                let config =
+                    config.ok_or_else(|| reader.bad("modules.json", Name::new(&name), "there is no such file"))?;
                 pooling = Some(of_config(reader, &name, &config)?);
             }
             other => {
-                let what = format!("a {other:?} layer after the model (modules.json)");
+                let what = format!("a {} layer after the model (modules.json)", Name::new(other));
                 return Err(Error::NotSupported { path: reader.file.path().into(), what });
             }
         }
@@ -62,7 +64,7 @@ pub fn of_head(reader: &Reader) -> Result<Option<Pooling>, Error> {
         None => Ok(None),
         Some("cls") => Ok(Some(Pooling::First)),
         Some("mean") => Ok(Some(Pooling::Mean)),
-        Some(other) => Err(reader.bad("classifier_pooling", format!("{other:?}"), "cls or mean is supported")),
+        Some(other) => Err(reader.bad("classifier_pooling", Name::new(other), "cls or mean is supported")),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::keys::{self, Reader};
 use crate::weights::Role;
 use crate::{ArchDescriptor, Error, ModelConfig, Rope, Weights};
-use akunu_formats::ModelFile;
+use akunu_formats::{ModelFile, Name};
 use serde_json::Value as Json;
 use std::f64::consts::PI;
 
@@ -172,7 +172,7 @@ fn scaling<'a>(reader: &Reader<'a>, config: &ModelConfig, json: &'a Json, s: &'a
 }
 
 fn unknown(reader: &Reader, kind: &str) -> Error {
-    Error::NotSupported { path: reader.file.path().into(), what: format!("rope scaling {kind:?}") }
+    Error::NotSupported { path: reader.file.path().into(), what: format!("rope scaling {}", Name::new(kind)) }
 }
 
 fn rope(rotated: usize, (base, scaling): (f64, Scaling)) -> Rope {

@@ -1,7 +1,7 @@
 //! Canonical weights: which tensor of a file, or which rows of one, plays which role.
 
 use crate::{ArchDescriptor, Error, ModelConfig};
-use akunu_formats::{Container, ModelFile, Tensor};
+use akunu_formats::{Container, ModelFile, Name as TensorName, Tensor};
 use std::collections::{HashMap, HashSet};
 
 /// The part a tensor plays in a model.
@@ -203,7 +203,7 @@ pub fn nothing_left(descriptor: &ArchDescriptor, file: &ModelFile, claimed: &Has
     if let Some((_, tensor)) = stray {
         return Err(Error::UnexpectedTensor {
             path: file.path().into(),
-            name: tensor.name.clone(),
+            name: TensorName::new(&tensor.name),
             architecture: descriptor.name,
         });
     }

@@ -113,6 +113,9 @@ impl Source {
             (Some(frames), Some(rate)) => Some(frames as f64 / f64::from(rate)),
             _ => None,
         };
+        if seconds.is_some_and(|seconds| seconds > limits.audio_seconds as f64) {
+            return Err(fail(Fault::TooLong { over: over!(limits, audio_seconds) }));
+        }
         let (track, resampler) = (track.id, Resampler::new(rate.unwrap_or(SAMPLE_RATE as u32)));
         Ok(Self {
             name: name.to_string(),

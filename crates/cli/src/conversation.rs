@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use akunu::{GenerateOptions, Sequence};
+use akunu::{GenerateOptions, ReplyFormat, Sequence, Thinking};
 use akunu_text::{ChatTemplate, Encode, Tokenizer};
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -10,18 +10,28 @@ use serde_json::{Value, json};
 use crate::failure::{NextStep, failure};
 use crate::generation::{self, Ended, Speeds, Writer};
 use crate::interrupt::Interrupt;
-use crate::loading;
 
-/// A template with the special tokens it may write.
+/// A template with the special tokens it may write, and the form of the replies that it shows.
 pub struct Prompter {
     template: ChatTemplate,
+    format: ReplyFormat,
     bos: String,
     eos: String,
 }
 
 impl Prompter {
     pub fn new(template: ChatTemplate, tokenizer: &Tokenizer) -> Self {
-        Self { template, bos: tokenizer.bos_text().to_owned(), eos: tokenizer.eos_text().to_owned() }
+        let format = ReplyFormat::of(&template, tokenizer);
+        Self { template, format, bos: tokenizer.bos_text().to_owned(), eos: tokenizer.eos_text().to_owned() }
+    }
+
+    /// Lets the model think before a grammar binds it, as a prompt leaves it.
+    pub fn let_think(&self, prompt: &str, options: &mut GenerateOptions) {
+        if let Some(tags) = self.format.thinking() {
+            let open = self.format.thinks_after(prompt);
+            options.thinking = if open { Thinking::Open } else { Thinking::MayOpen };
+            options.thoughts.tags = tags.clone();
+        }
     }
 
     /// The prompt that asks for an answer to the messages.
@@ -149,7 +159,7 @@ impl Conversation {
         each(Said::Prompt(&prompt))?;
         let reused = self.keep_common(&ids);
         let mut options = self.options.clone();
-        options.thinking = loading::thinking(&prompt);
+        self.prompter.let_think(&prompt, &mut options);
         if options.context_shift.is_some() {
             options.context_shift = Some(self.system_tokens(&ids));
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use akunu::{
     Activations, DType, Device, Draft, Dry, GenerateOptions, Grammar, Limits, LoadOptions, Mirostat, SamplingOptions,
-    Speculation, Stage, Thinking,
+    Speculation, Stage,
 };
 use anyhow::Result;
 use clap::ArgMatches;
@@ -110,11 +110,6 @@ fn grammar(matches: &ArgMatches) -> Result<Option<Grammar>> {
         (_, Some(text)) => Ok(Some(Grammar::Gbnf(text?))),
         _ => Ok(None),
     }
-}
-
-/// Whether a grammar lets the model think first: where it answers a chat, and as the prompt leaves it.
-pub fn thinking(prompt: &str) -> Thinking {
-    if prompt.trim_end().ends_with("<think>") { Thinking::Open } else { Thinking::MayOpen }
 }
 
 /// Sampling options; a seed of this run's own where none is given.

@@ -1,6 +1,7 @@
 //! The backends of this build, by device: the one place that names them.
 
 use crate::{Error, LoadOptions};
+use akunu_formats::Name;
 use akunu_plan::backend::Backend;
 use akunu_plan::reference::ReferenceBackend;
 use std::fmt;
@@ -30,8 +31,8 @@ pub enum Device {
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum DeviceError {
-    #[error("{0:?} is not a device; give auto, cpu, cuda, cuda:N, metal or reference")]
-    Unknown(String),
+    #[error("{0} is not a device; give auto, cpu, cuda, cuda:N, metal or reference")]
+    Unknown(Name),
     #[error("the environment variable {DEVICE_VARIABLE}: {0}")]
     Variable(Box<DeviceError>),
     #[error("device {device}: {why}")]
@@ -47,7 +48,7 @@ impl FromStr for Device {
     type Err = DeviceError;
 
     fn from_str(name: &str) -> Result<Self, DeviceError> {
-        let unknown = || DeviceError::Unknown(name.to_string());
+        let unknown = || DeviceError::Unknown(Name::new(name));
         Ok(match name {
             "auto" => Device::Auto,
             "cpu" => Device::Cpu,

@@ -60,11 +60,17 @@ fn exists(path: &Path) -> Result<bool, Error> {
     }
 }
 
-/// Whether this names a file in a directory and nothing outside it, on every system.
+/// More than any system allows.
+const LONGEST_NAME: usize = 255;
+
+/// Whether this names a file in a directory and nothing outside it, on every system and in one line of a message.
 pub(crate) fn is_plain_name(name: &str) -> bool {
+    if name.len() > LONGEST_NAME || name.contains(char::is_control) {
+        return false;
+    }
     let mut components = Path::new(name).components();
     let plain = matches!(components.next(), Some(Component::Normal(first)) if first == name);
-    plain && components.next().is_none() && !name.contains(['/', '\\', ':', '\0'])
+    plain && components.next().is_none() && !name.contains(['/', '\\', ':'])
 }
 
 fn open_shards(directory: &Path, index: &Path, limits: &Limits) -> Result<Vec<File>, Error> {

@@ -39,13 +39,18 @@ impl Error {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name(pub String);
 
-/// Longer names are cut in messages: a hostile one could be megabytes.
+/// Characters of a name in messages, escapes included: a hostile one could be megabytes.
 const PRINTED: usize = 120;
 
 impl Name {
     /// Copies at most what will be printed.
-    pub(crate) fn new(name: &str) -> Self {
-        match name.char_indices().nth(PRINTED) {
+    pub fn new(name: &str) -> Self {
+        let mut printed = 0;
+        let end = name.char_indices().find(|(_, c)| {
+            printed += c.escape_debug().count();
+            printed > PRINTED
+        });
+        match end {
             None => Self(name.to_owned()),
             Some((end, _)) => Self(format!("{}…", &name[..end])),
         }

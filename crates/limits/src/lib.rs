@@ -52,7 +52,7 @@ limits! {
     /// Tensors of a model
     tensors = 1 << 17;
     /// Tokens of a vocabulary
-    tokens = 1 << 24;
+    tokens = 1 << 22;
     /// Bytes of all tokens that are looked for in a text before it is split, such as special ones
     added_token_bytes = 4 << 20;
     /// Steps of a tokenizer for each byte of a text
@@ -100,11 +100,14 @@ pub struct Limit {
 impl Limits {
     /// Sets the limit of that name: `template-steps`.
     pub fn set(&mut self, name: &str, value: u64) -> Result<(), UnknownLimit> {
-        let field = self.field(name).ok_or_else(|| UnknownLimit(name.to_owned()))?;
+        let field = self.field(name).ok_or_else(|| UnknownLimit(name.chars().take(LONGEST_NAME).collect()))?;
         *field = value;
         Ok(())
     }
 }
+
+/// Characters of a name that no limit has, in a message.
+const LONGEST_NAME: usize = 30;
 
 /// A name that no limit has.
 #[derive(Clone, Debug, PartialEq, Eq)]

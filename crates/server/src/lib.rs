@@ -8,6 +8,7 @@ mod dialects;
 mod http;
 mod metrics;
 mod models;
+mod number;
 mod options;
 mod problem;
 
@@ -17,6 +18,7 @@ pub use options::{Options, RequestLimits};
 use axum::Router;
 use http::guard::{Keys, guard};
 use http::rate::Rates;
+use http::tls::Tls;
 use models::Models;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -47,6 +49,7 @@ pub struct Server {
     runtime: Runtime,
     listener: TcpListener,
     app: Arc<App>,
+    tls: Option<Tls>,
 }
 
 impl Server {
@@ -59,6 +62,7 @@ impl Server {
             .enable_all()
             .build()?;
         let listener = runtime.block_on(TcpListener::bind((options.host, options.port)))?;
+        let tls = options.tls.as_ref().map(|(certificate, key)| Tls::read(certificate, key)).transpose()?;
         let options = Arc::new(options);
         let models = Arc::new(Models::new(catalog.within(options.load.limits), options.clone()));
         let app = App {
@@ -70,7 +74,7 @@ impl Server {
             ending: AtomicBool::new(false),
             options,
         };
-        Ok(Server { runtime, listener, app: Arc::new(app) })
+        Ok(Server { runtime, listener, app: Arc::new(app), tls })
     }
 
     /// Where it listens.
@@ -89,7 +93,7 @@ impl Server {
 
     /// Answers until SIGTERM or Ctrl-C, then until what runs is finished.
     pub fn run(self) -> io::Result<()> {
-        let Server { runtime, listener, app } = self;
+        let Server { runtime, listener, app, tls } = self;
         let router = router(app.clone());
         let (end, ending) = watch::channel(false);
         let served = runtime.block_on(async {
@@ -103,7 +107,7 @@ impl Server {
                 tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
                 std::process::exit(130);
             });
-            http::listen::serve(listener, router, app.options.limits, ending).await
+            http::listen::serve(listener, router, app.options.limits, tls, ending).await
         });
         runtime.shutdown_timeout(std::time::Duration::from_secs(1));
         served

@@ -2,6 +2,7 @@
 
 use akunu::{LoadOptions, SchedulerOptions};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How to serve.
@@ -16,6 +17,10 @@ pub struct Options {
     pub memory: Option<u64>,
     /// Who may ask; empty: everybody who can reach the port.
     pub keys: Vec<String>,
+    /// The files of a certificate and its key; `None`: no TLS.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Whether models think where a request does not say; `None`: as their templates have it.
+    pub think: Option<bool>,
     /// Origins of pages elsewhere that may ask.
     pub origins: Vec<String>,
     /// Names that this server is reached by, besides addresses and `localhost`.
@@ -90,6 +95,8 @@ impl Default for Options {
             scheduler: SchedulerOptions::default(),
             memory: None,
             keys: Vec::new(),
+            tls: None,
+            think: None,
             origins: Vec::new(),
             hosts: Vec::new(),
             dropped_lines: Vec::new(),

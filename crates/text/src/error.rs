@@ -97,11 +97,16 @@ pub enum Error {
     },
 }
 
-/// `text` cut to what fits in a sentence.
+/// `text` cut to what fits in a sentence, on one line.
 pub(crate) fn excerpt(text: &str) -> String {
-    const MAX_CHARS: usize = 60;
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    line(text, 60)
+}
+
+/// The first `most` characters of `text`, without any that would move a terminal's cursor.
+pub(crate) fn line(text: &str, most: usize) -> String {
+    let mut chars = text.chars();
+    let shown = chars.by_ref().take(most).map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = shown.collect();
+    line.extend(chars.next().map(|_| '…'));
+    line
 }

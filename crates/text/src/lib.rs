@@ -1,5 +1,5 @@
-//! Tokenizers, chat templates and grammars: text to token ids and back, conversations to prompts, and which tokens may
-//! come next.
+//! Tokenizers, chat templates, grammars and replies: text to token ids and back, conversations to prompts, which tokens may
+//! come next, and what a model's answer says.
 //!
 //! This crate knows no models and no tensors. A [`Tokenizer`] comes from a GGUF file's metadata or from `tokenizer.json`;
 //! whichever way, it is the same machine: added tokens are cut out, the rest is normalized, split into words, and each
@@ -44,7 +44,7 @@ pub use gguf::GgufVocab;
 pub use grammar::{Grammar, Grammars, Matcher};
 pub use pre_names::{GPT2_PATTERN, pre_tokenizer_name};
 pub use ranked::Ranked;
-pub use reply::{ReplyFormat, ReplyPart, ReplyReader, ThinkTags, Tool, ToolChoice, ToolInput};
+pub use reply::{ReplyFormat, ReplyPart, ReplyReader, ThinkTags, Tool, ToolChoice, ToolInput, closed_schema};
 pub use speech::{LANGUAGES, SpeechMarks};
 pub use stream::Detokenizer;
 pub use tokenizer::{Encode, Tokenizer};

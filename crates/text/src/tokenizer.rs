@@ -271,23 +271,31 @@ impl Inner {
     }
 
     #[inline]
-    fn encode_word(
-        &self,
-        mut word: &str,
-        budget: &Budget,
-        symbols: &mut Symbols,
-        out: &mut Vec<u32>,
-    ) -> Result<(), Spent> {
-        while word.len() > MAX_WORD_BYTES {
-            let (head, tail) = word.split_at(word.floor_char_boundary(MAX_WORD_BYTES));
-            self.encode_word(head, budget, symbols, out)?;
-            word = tail;
+    fn encode_word(&self, word: &str, budget: &Budget, symbols: &mut Symbols, out: &mut Vec<u32>) -> Result<(), Spent> {
+        if word.len() > MAX_WORD_BYTES {
+            return self.encode_long_word(word, budget, symbols, out);
         }
         match &self.model {
             Model::Bpe(model) => model.encode(&self.vocab, word, symbols, out),
             Model::Spm(model) => model.encode(&self.vocab, word, symbols, out),
             Model::WordPiece(model) => model.encode(&self.vocab, word, budget, out)?,
             Model::Unigram(model) => model.encode(&self.vocab, word, budget, out)?,
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn encode_long_word(
+        &self,
+        mut word: &str,
+        budget: &Budget,
+        symbols: &mut Symbols,
+        out: &mut Vec<u32>,
+    ) -> Result<(), Spent> {
+        while !word.is_empty() {
+            let (head, tail) = word.split_at(word.floor_char_boundary(MAX_WORD_BYTES));
+            self.encode_word(head, budget, symbols, out)?;
+            word = tail;
         }
         Ok(())
     }

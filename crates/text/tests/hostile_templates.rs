@@ -153,6 +153,106 @@ fn what_panicked_or_hung_has_an_answer() {
 }
 
 #[test]
+fn namespaces_that_hold_themselves_are_freed() {
+    // Each rendering makes a megabyte that only a namespace holds, which holds itself: alone, in a list, in a circle of two, as
+    // a block, from its first values, in a macro, and where the template fails.
+    for source in [
+        "{% set ns = namespace(text='x' * 1000000) %}{% set ns.me = ns %}",
+        "{% set ns = namespace() %}{% set ns.text = 'x' * 1000000 %}{% set ns.me = [{'a': [ns]}] %}",
+        "{% set a = namespace(text='x' * 1000000) %}{% set b = namespace(a=a) %}{% set a.b = b %}",
+        "{% set ns = namespace() %}{% set ns.me = ns %}{% set ns.text | upper %}{{ 'x' * 1000000 }}{% endset %}",
+        "{% set a = namespace() %}{% set b = namespace({'a': a}, text='x' * 1000000) %}{% set a.b = b %}",
+        "{% macro f() %}{% set ns = namespace(t='x' * 1000000) %}{% set ns.me = ns %}{% endmacro %}{{ f() }}",
+        "{% set ns = namespace(text='x' * 1000000) %}{% set ns.me = ns %}{{ raise_exception('no') }}",
+    ] {
+        let template = ChatTemplate::new(source).unwrap();
+        let before = resident();
+        for _ in 0..200 {
+            let _ = template.render(&json!({}), "", "");
+        }
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 60 << 20, "{source}: {grown} bytes");
+    }
+}
+
+/// Bytes of this process in memory; other tests of it use far less than is looked for.
+fn resident() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
+}
+
+#[test]
+fn loop_cycle_goes_through_what_it_is_given() {
+    let cycle = "{% for i in range(4) %}{{ loop.cycle('a', 'b' ~ i) + loop . cycle (*[1, 2])|string }} {% endfor %}";
+    assert_eq!(render(cycle).unwrap(), "a1 b12 a1 b32 ");
+    for nothing in ["{{ loop.cycle() }}", "{{ loop.cycle(*[]) }}", "{{ (loop).cycle( ) }}"] {
+        let error = render(&format!("{{% for i in [1] %}}{nothing}{{% endfor %}}")).unwrap_err().to_string();
+        assert!(error.contains("cycle takes what it goes through"), "{nothing}: {error}");
+    }
+}
+
+/// Expected values are Python's.
+#[test]
+fn slices_of_extreme_numbers() {
+    const LEAST: &str = "(-9223372036854775807 - 1)";
+    const MOST: &str = "9223372036854775807";
+    for (slice, text, list) in [
+        ("::-1", "dcba", "[4, 3, 2, 1]"),
+        (":", "abcd", "[1, 2, 3, 4]"),
+        ("1:3", "bc", "[2, 3]"),
+        ("-3:-1", "bc", "[2, 3]"),
+        ("::2", "ac", "[1, 3]"),
+        ("3:0:-2", "db", "[4, 2]"),
+        ("0:2:-1", "", "[]"),
+        ("2::-1", "cba", "[3, 2, 1]"),
+        (":2:-1", "d", "[4]"),
+        ("-1:-3:-1", "dc", "[4, 3]"),
+        ("9:", "", "[]"),
+        ("3:1", "", "[]"),
+        ("LEAST:", "abcd", "[1, 2, 3, 4]"),
+        (":LEAST", "", "[]"),
+        ("MOST:", "", "[]"),
+        (":MOST", "abcd", "[1, 2, 3, 4]"),
+        ("::LEAST", "d", "[4]"),
+        ("::MOST", "a", "[1]"),
+        ("LEAST::LEAST", "", "[]"),
+        ("MOST:LEAST:LEAST", "d", "[4]"),
+        ("MOST:LEAST:-1", "dcba", "[4, 3, 2, 1]"),
+        ("LEAST:MOST:MOST", "a", "[1]"),
+        ("1:MOST:MOST", "b", "[2]"),
+    ] {
+        let slice = slice.replace("LEAST", LEAST).replace("MOST", MOST);
+        for (value, expected) in
+            [("'abcd'", text), ("[1, 2, 3, 4]", list), ("range(1, 5)", list), ("[]", "[]"), ("''", "")]
+        {
+            assert_eq!(render(&format!("{{{{ {value}[{slice}] }}}}")).unwrap(), expected, "{value}[{slice}]");
+        }
+    }
+    assert_eq!(render("{{ 'aé字🚀'[1:3] }}{{ 'aé字🚀'[-1:] }}{{ 'aé字🚀'[:-3] }}").unwrap(), "é字🚀a");
+    for wrong in ["'a'[::0]", "{'a': 1}[1:]", "5[1:]", "'a'['b':]", "'a'[1.5:]", "'a'[:9223372036854775807 * 9]"] {
+        assert!(matches!(render(&format!("{{{{ {wrong} }}}}")), Err(Error::TemplateFailed(_))), "{wrong}");
+    }
+}
+
+#[test]
+fn attributes_of_namespaces_are_set() {
+    for (source, expected) in [
+        ("{% set n = namespace(a=1) %}{% set n.b = n.a + 1 %}{{ n.a }}{{ n.b }}{{ n }}", "12{'a': 1, 'b': 2}"),
+        ("{% set n = namespace({'a': 1}, b=2) %}{% set n.a = 3, 4 %}{{ n.a }}{{ n.c is defined }}", "[3, 4]False"),
+        ("{% set n = namespace() %}{% set n.m = namespace() %}{% set n.m.x %} y{% endset %}{{ n.m.x }}.", " y."),
+        ("{% set n = namespace() %}{%- set n.x|upper -%} y {%- endset -%} {{ n.x }}", "Y"),
+        ("{% set n = namespace(i=0) %}{% for i in range(3) %}{% set n.i = n.i + i %}{% endfor %}{{ n.i }}", "3"),
+        ("{% set n = namespace(i=0) %}{% for k, v in n.items() %}{{ k }}{{ v }}{% endfor %}{{ n.get('j', 5) }}", "i05"),
+    ] {
+        assert_eq!(render(source).unwrap(), expected, "{source}");
+    }
+    for source in ["{% set x = {} %}{% set x.a = 1 %}", "{% set x.a = 1 %}", "{{ namespace(1) }}"] {
+        let error = render(source).unwrap_err().to_string();
+        assert!(error.contains("namespace"), "{source}: {error}");
+    }
+}
+
+#[test]
 fn err_raise_10mb() {
     let error = render("{{ raise_exception('x\n' * 5000000) }}").unwrap_err().to_string();
     assert!(error.len() < 1000 && !error.contains('\n'), "{}", error.len());

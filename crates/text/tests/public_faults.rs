@@ -2,13 +2,13 @@
 //!
 //! | fault | what happened there | what we say |
 //! |---|---|---|
-//! | llama.cpp 27226 (`<0x-1>`) | the digits of a byte token were read with a sign: a token's id was written before the table of bytes | `token 3 is a byte token, but its text is "<0x-1>"` |
-//! | llama.cpp 24888 (type confusion) | scores and token types of 1 byte each were read as 4: past their end | numbers are read as what they are; others are `not an array of numbers` |
+//! | llama.cpp 27226 (`<0x-1>`) | the digits of a byte token were read with a sign: a token's id was written before the table of bytes | `token 3 is marked as a byte but its text "<0x-1>" is not of the form <0x00> to <0xFF>` |
+//! | llama.cpp 24888 (type confusion) | scores and token types of 1 byte each were read as 4: past their end | numbers are read as what they are; others: `metadata key … has the wrong type: expected an array of numbers` |
 //! | llama.cpp 21257, 26965, 27783 (tokenizer recursion) | a regular expression recursed for each character: 26,000 letters without a break overflowed the stack | the ids of the text |
-//! | Hugging Face's `Sequence` of steps (tokenizer recursion) | steps that nest without end are read by recursion | `not JSON` past 128 levels, `more than 64 pre-tokenizers` |
+//! | Hugging Face's `Sequence` of steps (tokenizer recursion) | steps that nest without end are read by recursion | `tokenizer.json is not valid` past 128 levels, `more than 64 pre-tokenizers` |
 //! | llama.cpp 26600 (grammar nesting) | 60,000 open brackets, or 5,000 rules that each name the next, overflowed the stack | `groups are nested too deeply`, `at most 4096 rules` |
 //! | llama.cpp 18988, 18604 (grammar nesting) | a repetition of what may be empty recursed without end; nested counts multiplied | a grammar that works; `nested too deeply` |
-//! | llama.cpp 18990 | a grammar without its first rule was read outside its list of rules | `there is no rule root` |
+//! | llama.cpp 18990 | a grammar without its first rule was read outside its list of rules | `there is no rule called root` |
 
 use std::fmt::Write;
 use std::sync::OnceLock;
@@ -43,7 +43,7 @@ fn llama_cpp_27226_a_byte_token_0x_minus_1() {
                 types: Some(vec![2, 3, 3, 6]),
                 ..GgufVocab::default()
             };
-            refused(Tokenizer::from_gguf(vocab), "token 3");
+            refused(Tokenizer::from_gguf(vocab), "token 3 is marked as a byte but its text");
         }
         // In tokenizer.json it is a token like any other, and stands for no byte.
         let vocab = json!({"<unk>": 0, "a": 1, text: 2});
@@ -141,7 +141,12 @@ fn byte_level(byte: u8) -> String {
 
 #[test]
 fn tokenizer_recursion_of_steps_that_nest() {
-    for (place, list) in [("normalizer", "normalizers"), ("pre_tokenizer", "pretokenizers"), ("decoder", "decoders")] {
+    for (place, list) in [
+        ("normalizer", "normalizers"),
+        ("pre_tokenizer", "pretokenizers"),
+        ("decoder", "decoders"),
+        ("post_processor", "processors"),
+    ] {
         let nested = |depth: usize| {
             let open = format!(r#"{{"type":"Sequence","{list}":["#).repeat(depth);
             let model = r#""model":{"type":"BPE","vocab":{"a":0},"merges":[]}"#;
@@ -152,6 +157,13 @@ fn tokenizer_recursion_of_steps_that_nest() {
             refused(nested(depth), "tokenizer.json");
         }
         assert!(nested(20).is_ok(), "{place}");
+    }
+    for pattern in ["(".repeat(10_000), "[".repeat(10_000), "(?:".repeat(5_000) + &")".repeat(5_000)] {
+        let split = json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated"});
+        let file =
+            json!({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "pre_tokenizer": split}).to_string();
+        let loaded = on_small_stack(move || Tokenizer::from_tokenizer_json(file.as_bytes(), None));
+        refused(loaded, "not supported in a tokenizer pattern");
     }
 }
 

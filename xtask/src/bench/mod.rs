@@ -85,7 +85,7 @@ pub fn peers(options: &Peers) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-fn build() -> anyhow::Result<PathBuf> {
+pub(crate) fn build() -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["build", "--release", "--package", "akunu-cli", "--message-format", "json"];
     let mut command = Command::new(cargo);

@@ -50,6 +50,7 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
             "akunu-text",
         ],
     ),
+    ("fuzz", &["akunu", "akunu-arch", "akunu-audio", "akunu-formats", "akunu-testkit", "akunu-text"]),
     ("crates/server", &["akunu", "akunu-audio", "akunu-formats", "akunu-text"]),
     ("xtask", &["akunu", "akunu-arch", "akunu-audio", "akunu-convert", "akunu-hub", "akunu-text"]),
 ];
@@ -100,6 +101,7 @@ static FORBID_UNSAFE: &[&str] = &[
     "crates/text/src/lib.rs",
     "crates/engine/src/lib.rs",
     "crates/cli/src/main.rs",
+    "fuzz/src/lib.rs",
     "xtask/src/lib.rs",
     "xtask/src/main.rs",
 ];

@@ -76,13 +76,27 @@ fn a_truncated_recording_gives_what_it_has() {
 }
 
 #[test]
-fn a_recording_that_is_too_long_is_refused_where_it_gets_so() {
+fn a_recording_that_is_or_says_it_is_too_long_is_refused() {
     let path = fixtures::path("audio/speech/jfk.flac");
     let within =
         |audio_seconds| Features::open_within(&path, 80, Limits { audio_seconds, ..Limits::default() }, |_| {});
     let error = within(10).err().unwrap().to_string();
     assert!(error.contains("jfk.flac: is longer than the limit audio-seconds of 10 seconds"), "{error}");
     assert_eq!(within(11).unwrap().seconds(), 11.0);
+    // One that was written to a pipe does not say.
+    let mut bytes = wav(I16, 16_000, 1, &tone(32_000, 440.0));
+    let data = bytes.windows(4).position(|w| w == b"data").unwrap();
+    bytes[data + 4..data + 8].copy_from_slice(&u32::MAX.to_le_bytes());
+    let file = Temporary::new("endless.wav", &bytes);
+    let mut source = Source::open_within(&file.0, Limits { audio_seconds: 1, ..Limits::default() }).unwrap();
+    let mut samples = Vec::new();
+    let error = loop {
+        match source.read(&mut samples) {
+            Ok(more) => assert!(more, "it ended"),
+            Err(error) => break error.to_string(),
+        }
+    };
+    assert!(error.contains("the limit audio-seconds of 1 seconds") && samples.len() <= 16_000, "{error}");
 }
 
 /// A small generator, so that a failure can be repeated.

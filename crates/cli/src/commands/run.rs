@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use akunu::{Engine, Finish, LogProbs, Sequence, Session, Thinking};
+use akunu::{Engine, Finish, GenerateOptions, LogProbs, Sequence, Session};
 use akunu_text::Encode;
 use anyhow::Result;
 use clap::ArgMatches;
@@ -47,8 +47,7 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     let chunk = engine.chunk();
     let mut writer = Writer { engine, draft: loading::draft(matches)? };
-    let (ids, thinking) = ids(matches, &writer.engine, &prompt.text)?;
-    options.thinking = thinking;
+    let ids = ids(matches, &writer.engine, &prompt.text, &mut options)?;
     let session = matches.get_one::<PathBuf>("session");
     let mut sequence = match session.filter(|path| path.exists()) {
         Some(path) => beginning(&mut writer.engine, path, &ids)?,
@@ -112,19 +111,20 @@ fn log_probability_line(engine: &Engine, token: u32, of: &LogProbs) -> String {
     one(token, of.chosen) + &top.collect::<String>()
 }
 
-/// The prompt's tokens, as it is or as a user's message, and whether the model may think before a grammar binds it.
-fn ids(matches: &ArgMatches, engine: &Engine, text: &str) -> Result<(Vec<u32>, Thinking)> {
+/// The prompt's tokens, as it is or as a user's message; then the model may think before a grammar binds it.
+fn ids(matches: &ArgMatches, engine: &Engine, text: &str, options: &mut GenerateOptions) -> Result<Vec<u32>> {
     let tokenizer = engine.need_tokenizer()?;
     if !matches.get_flag("chat") {
-        return Ok((tokenizer.encode(text, Encode { add_special: true, parse_special: true })?, Thinking::Not));
+        return Ok(tokenizer.encode(text, Encode { add_special: true, parse_special: true })?);
     }
     let template = match matches.get_one::<PathBuf>("template") {
         Some(path) => templates::from_file(path, loading::limits(matches))?,
         None => templates::of_model(engine.file(), "give one with `--template FILE`, or leave out --chat")?,
     };
-    let message = json!({ "role": "user", "content": text });
-    let prompt = Prompter::new(template, tokenizer).prompt(&[message])?;
-    Ok((Prompter::ids(tokenizer, &prompt)?, loading::thinking(&prompt)))
+    let prompter = Prompter::new(template, tokenizer);
+    let prompt = prompter.prompt(&[json!({ "role": "user", "content": text })])?;
+    prompter.let_think(&prompt, options);
+    Prompter::ids(tokenizer, &prompt)
 }
 
 fn model_and_prompt(matches: &ArgMatches) -> Result<(Source, Prompt)> {

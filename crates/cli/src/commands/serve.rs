@@ -22,10 +22,13 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
         write!(terminal::out(), "{}", command.unwrap_or_default())?;
         return Ok(ExitCode::SUCCESS);
     }
+    log(matches.get_one::<String>("log").map_or("info", String::as_str));
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
-    let server = Server::bind(catalog(matches)?, options)
-        .or_fail(|e| format!("{host}:{port} cannot be listened on: {e}"), "choose another --port, or end who has it")?;
+    let server = Server::bind(catalog(matches)?, options).or_fail(
+        |e| format!("{host}:{port} cannot be served: {e}"),
+        "choose another --port or --host, or end who has it",
+    )?;
     server.warm().map_err(|why| failure(why, "see `akunu inspect`"))?;
     let address = server.address()?;
     if matches.get_flag("print-address") {
@@ -37,6 +40,19 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     }
     server.run()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// From here on what goes on is written to standard error.
+fn log(level: &str) {
+    use tracing_subscriber::filter::LevelFilter;
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr());
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_target(false)
+        .with_ansi(ansi)
+        .with_writer(std::io::stderr)
+        .init();
 }
 
 fn options(matches: &ArgMatches) -> Result<Options> {
@@ -66,6 +82,8 @@ fn options(matches: &ArgMatches) -> Result<Options> {
         },
         memory: bytes("models-memory"),
         keys,
+        tls: matches.get_one::<PathBuf>("tls-cert").cloned().zip(matches.get_one("tls-key").cloned()),
+        think: matches.get_one::<String>("think").filter(|think| *think != "auto").map(|think| think == "on"),
         origins: all("allow-origin"),
         hosts: all("allow-host"),
         dropped_lines: all("drop-system-line"),

@@ -39,6 +39,9 @@ pub fn serve() -> Command {
             [
                 path("models-dir", "Also serve the models of this folder").value_hint(ValueHint::DirPath).action(ArgAction::Append),
                 option("alias", "ALIAS=NAME", "Another name for a model; may be given again").action(ArgAction::Append),
+                option("think", "WHEN", "Whether models that can think do, where a request does not say: auto (as their templates have it), on or off")
+                    .value_parser(["auto", "on", "off"])
+                    .default_value("auto"),
                 path("template", "A chat template to use instead of the model's own, where there is one MODEL"),
                 option("models-memory", "BYTES", "Memory that all loaded models may have together [default: what is free]")
                     .value_parser(values::bytes),
@@ -73,6 +76,8 @@ pub fn serve() -> Command {
                 option("api-key", "KEY", "Answer only who sends this key; may be given again")
                     .action(ArgAction::Append),
                 path("api-key-file", "A file of keys, one a line"),
+                path("tls-cert", "Speak TLS with this certificate (PEM)").requires("tls-key"),
+                path("tls-key", "The certificate's key (PEM)").requires("tls-cert"),
                 option("allow-origin", "ORIGIN", "Let pages of this origin ask; `*`: all").action(ArgAction::Append),
                 option("allow-host", "NAME", "A name that this server is reached by, besides addresses and localhost; `*`: any")
                     .action(ArgAction::Append),
@@ -93,6 +98,11 @@ pub fn serve() -> Command {
         ))
         .arg(path(settings::FILE, "A TOML file of these flags: `port = 8080`, `models = [\"a.gguf\"]`; AKUNU_SERVE_PORT and the like count more"))
         .arg(flag(settings::PRINT, "Print what counts in the end, as such a file, and do nothing else"))
+        .arg(
+            option("log", "LEVEL", "How much to log to standard error: off, error, warn, info or debug; never a prompt")
+                .value_parser(["off", "error", "warn", "info", "debug"])
+                .default_value("info"),
+        )
         .arg(flag("print-address", "Print only the address on standard output, for scripts"))
         .args(load_flags())
 }

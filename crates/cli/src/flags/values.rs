@@ -1,5 +1,7 @@
 //! Parsers of values with a range: what they refuse, they say.
 
+use akunu_formats::Name;
+
 /// More threads than any machine has cores; beyond it the number is a slip.
 const MAX_THREADS: usize = 1024;
 /// Rows of a prefill chunk; activations are allocated for all of them.
@@ -92,7 +94,8 @@ pub const CHAIN: &str = "penalties,dry,top-n-sigma,top-k,typical,top-p,min-p,xtc
 pub fn stages(text: &str) -> Result<Vec<akunu::Stage>, String> {
     let mut stages = Vec::new();
     for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        let stage = akunu::Stage::from_name(name).ok_or_else(|| format!("{name:?} is not one of {CHAIN}"))?;
+        let stage =
+            akunu::Stage::from_name(name).ok_or_else(|| format!("{} is not one of {CHAIN}", Name::new(name)))?;
         if stages.contains(&stage) {
             return Err(format!("{name} is there twice"));
         }
@@ -116,7 +119,7 @@ pub fn ids(text: &str) -> Result<Vec<u32>, String> {
     let ids: Result<Vec<u32>, String> = text
         .split(|c: char| c == ',' || c.is_whitespace())
         .filter(|part| !part.is_empty())
-        .map(|part| part.parse().map_err(|_| format!("{part:?} is not a token id")))
+        .map(|part| part.parse().map_err(|_| format!("{} is not a token id", Name::new(part))))
         .collect();
     match ids {
         Ok(ids) if ids.is_empty() => Err("there are no token ids".to_owned()),

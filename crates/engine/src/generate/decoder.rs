@@ -17,6 +17,7 @@ pub(crate) struct Decoder {
     sampler: Sampler,
     /// How the backend chooses tokens by itself; `None` where it cannot.
     draw: Option<DrawVars>,
+    tokenizer: Option<Tokenizer>,
     detokenizer: Option<Detokenizer>,
     stops: StopStrings,
     constraint: Option<Constraint>,
@@ -57,6 +58,7 @@ impl Decoder {
         Self {
             draw: options.sampling.on_backend().filter(|_| constraint.is_none()),
             sampler: Sampler::new(options.sampling.clone()).with_tokenizer(tokenizer),
+            tokenizer: tokenizer.cloned(),
             detokenizer: tokenizer.map(|t| t.stream_continuation()),
             stops: StopStrings::new(&options.stop),
             constraint,
@@ -341,7 +343,11 @@ impl Decoder {
         self.tokens.push(token);
         let text = self.detokenizer.as_mut().map(|d| d.push(token)).unwrap_or_default();
         self.thoughts.accept(token, &text);
-        let (shown, stopped) = self.stops.push(&text);
+        let (mut shown, stopped) = self.stops.push(&text);
+        if self.tokenizer.as_ref().is_some_and(|t| t.is_special(token)) {
+            // No stop string goes on beyond it: text keeps its place among such tokens.
+            shown += &self.stops.flush();
+        }
         self.pieces.push_back(Piece { token, text: shown, logprobs });
         if let Some(which) = stopped {
             self.finish = Some(Finish::StopString(which));

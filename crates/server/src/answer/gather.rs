@@ -4,6 +4,7 @@ use super::{Answer, Ending, Part};
 use crate::problem::Problem;
 use akunu::LogProbs;
 use futures_core::Stream;
+use serde_json::{Map, Value};
 use std::future::poll_fn;
 use std::pin::Pin;
 
@@ -12,6 +13,16 @@ use std::pin::Pin;
 pub struct Call {
     pub name: String,
     pub arguments: String,
+}
+
+impl Call {
+    /// Its arguments; `None` where the end of the answer cut them short.
+    pub fn input(&self) -> Option<Value> {
+        match self.arguments.trim() {
+            "" => Some(Value::Object(Map::new())),
+            arguments => serde_json::from_str(arguments).ok(),
+        }
+    }
 }
 
 /// One answer.

@@ -6,14 +6,16 @@ mod gather;
 mod tools;
 
 pub use ask::{Ask, Prompt, Think};
-pub use gather::{Choice, Gathered};
+pub use gather::{Call, Choice, Gathered};
 pub use tools::{Tools, custom_form};
 
 use crate::App;
 use crate::http::stream::{self, Frame, Framing};
 use crate::models::{Generator, InUse};
 use crate::problem::{Kind, Problem};
-use akunu::{Finish, GenerateOptions, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts};
+use akunu::{
+    Finish, GenerateOptions, Grammar, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts,
+};
 use akunu_text::Encode;
 use axum::response::Response;
 use departure::Places;
@@ -226,6 +228,22 @@ impl Stream for Answer {
     }
 }
 
+/// How many tokens the messages of a request become.
+pub async fn count(app: &App, ask: Ask) -> Result<usize, Problem> {
+    let generator = app.models.generator(ask.model.as_deref()).await?;
+    let counted = move || {
+        let Prompt::Messages { messages, variables } = ask.prompt else {
+            return Err(Problem::new(Kind::Internal, "only messages are counted"));
+        };
+        let prompt = generator.prompt(messages, variables, ask.think, &ask.tools)?;
+        Ok(generator.tokenizer()?.encode(&prompt, FROM_TEMPLATE)?.len())
+    };
+    tokio::task::spawn_blocking(counted).await?
+}
+
+/// The template has written the special tokens already.
+const FROM_TEMPLATE: Encode = Encode { add_special: false, parse_special: true };
+
 /// What is submitted.
 struct Prepared {
     tokens: Vec<u32>,
@@ -239,6 +257,13 @@ impl Prepared {
     fn new(generator: &Generator, ask: Ask) -> Result<Prepared, Problem> {
         let Ask { prompt, mut options, choices, form, think, tools, .. } = ask;
         let tokenizer = generator.tokenizer()?;
+        let form = match form {
+            // What is no JSON is said where it is compiled.
+            Some(Grammar::JsonSchema(text)) => Some(Grammar::JsonSchema(
+                serde_json::from_str(&text).map_or(text, |schema| akunu_text::closed_schema(schema).to_string()),
+            )),
+            form => form,
+        };
         let (mut readers, mut places) = (Vec::new(), Places::default());
         let tokens = match prompt {
             Prompt::Tokens(tokens) => {
@@ -265,8 +290,7 @@ impl Prepared {
                     options.thoughts = Thoughts { tags: tags.clone(), budget, ..Thoughts::default() };
                 }
                 readers.extend((0..choices).map(|_| format.reader(&prompt, offered)));
-                // The template has written the special tokens already.
-                tokenizer.encode(&prompt, Encode { add_special: false, parse_special: true })?
+                tokenizer.encode(&prompt, FROM_TEMPLATE)?
             }
         };
         if tokens.is_empty() {

@@ -1,6 +1,10 @@
 //! The APIs that programs speak, one folder each: they translate requests into `answer::Ask` and answers back.
 
+mod anthropic;
+mod ggml;
+mod ollama;
 pub mod openai;
+mod operation;
 mod own;
 
 use crate::App;
@@ -9,18 +13,31 @@ use axum::Router;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use operation::Operation;
+use serde_json::Value;
 use std::sync::Arc;
 
 /// All routes of all dialects.
 pub fn routes() -> Router<Arc<App>> {
-    Router::new().merge(openai::routes()).merge(own::routes())
+    operation::router(operations())
+}
+
+fn operations() -> Vec<Operation> {
+    let dialects = [openai::operations, anthropic::operations, ollama::operations, ggml::operations, own::operations];
+    dialects.iter().flat_map(|operations| operations()).collect()
+}
+
+/// What OpenAPI says of them.
+fn document() -> Value {
+    let all = Problem::field("", "").code("");
+    operation::document(&operations(), |path| words(path)(&all))
 }
 
 /// A dialect's way to say what is wrong.
-type Words = fn(&Problem) -> serde_json::Value;
+type Words = fn(&Problem) -> Value;
 
 /// Which paths are whose; the first that fits.
-const PATHS: &[(&str, Words)] = &[("/", openai::error)];
+const PATHS: &[(&str, Words)] = &[("/v1/messages", anthropic::error), ("/api/", ollama::error), ("/", openai::error)];
 
 fn words(path: &str) -> Words {
     PATHS.iter().find(|(prefix, _)| path.starts_with(prefix)).map_or(openai::error, |(_, words)| *words)

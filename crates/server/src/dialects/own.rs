@@ -2,29 +2,41 @@
 
 use crate::App;
 use crate::answer::Think;
+use crate::dialects::operation::{Operation, get, post};
 use crate::http::body::Fields;
 use crate::problem::{Kind, Problem};
 use akunu_text::Encode;
+use axum::Json;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub fn routes() -> Router<Arc<App>> {
-    Router::new()
-        .route("/", get(page))
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/tokenize", post(tokenize))
-        .route("/detokenize", post(detokenize))
-        .route("/apply-template", post(apply_template))
+pub fn operations() -> Vec<Operation> {
+    let status = || json!({ "status": "string" });
+    let tokenize = post("/tokenize", "A text as tokens.", tokenize).takes::<Tokenize>();
+    let detokenize = post("/detokenize", "Tokens as a text.", detokenize).takes::<Detokenize>();
+    let template = post("/apply-template", "The prompt that messages become.", apply_template);
+    vec![
+        get("/", "The page.", page).gives_text("text/html"),
+        get("/health", "Whether the server is there.", health).gives(status()),
+        get("/ready", "Whether requests should be sent here.", ready).gives(status()),
+        get("/metrics", "What goes on, for Prometheus.", metrics).gives_text("text/plain"),
+        get("/openapi.json", "What there is to ask.", document).gives(json!("object")),
+        // Numbers, or objects with their texts.
+        tokenize.gives(json!({ "tokens": ["any"] })),
+        detokenize.gives(json!({ "content": "string" })),
+        template.takes::<ApplyTemplate>().gives(json!({ "prompt": "string" })),
+    ]
+}
+
+/// All operations of all dialects.
+async fn document() -> Json<Value> {
+    Json(super::document())
 }
 
 /// The page, built from `web/`; what it may do is in its own first lines.

@@ -25,12 +25,14 @@ impl FromRequest<Arc<App>> for Fields {
     }
 }
 
-impl Fields {
-    #[cfg(feature = "audio")]
-    pub fn of(fields: Map<String, Value>) -> Self {
+/// The fields of a field.
+impl From<Map<String, Value>> for Fields {
+    fn from(fields: Map<String, Value>) -> Self {
         Self(fields)
     }
+}
 
+impl Fields {
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
@@ -66,11 +68,6 @@ impl Fields {
     /// One field.
     pub fn field<T: DeserializeOwned>(&mut self, name: &str) -> Result<Option<T>, Problem> {
         self.0.remove(name).filter(|v| !v.is_null()).map(|value| read(value, name)).transpose()
-    }
-
-    /// One field that must be there.
-    pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Problem> {
-        self.field(name)?.ok_or_else(|| Problem::field(name, format!("{name} is missing")).code("missing_field"))
     }
 
     /// Lets fields be that change nothing in the answer.

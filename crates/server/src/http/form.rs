@@ -43,23 +43,15 @@ async fn read(mut form: Multipart, most: usize) -> Result<Form, Problem> {
             continue;
         }
         let value = part.text().await.map_err(fault)?.into();
-        match name.strip_suffix("[]") {
-            Some(list) => match fields.entry(list).or_insert_with(|| Value::Array(Vec::new())) {
-                Value::Array(values) => values.push(value),
-                _ => return Err(twice(&name)),
-            },
-            None => {
-                if fields.insert(name.clone(), value).is_some() || name == "file" {
-                    return Err(twice(&name));
-                }
-            }
+        if name.ends_with("[]")
+            && let Value::Array(list) = fields.entry(&name).or_insert_with(|| Value::Array(Vec::new()))
+        {
+            list.push(value);
+        } else if name == "file" || fields.insert(name.clone(), value).is_some() {
+            let name = short(&name);
+            return Err(Problem::field(&name, format!("{name} is there twice")));
         }
     }
     let file = file.ok_or_else(|| Problem::field("file", "file is missing").code("missing_field"))?;
-    Ok(Form { fields: Fields::of(fields), file })
-}
-
-fn twice(name: &str) -> Problem {
-    let name = short(name);
-    Problem::field(&name, format!("{name} is there twice"))
+    Ok(Form { fields: fields.into(), file })
 }

@@ -1,5 +1,6 @@
 //! Connections: accepted, bounded in number and time, and let go in order when the server ends.
 
+use super::tls::Tls;
 use crate::options::RequestLimits;
 use axum::Router;
 use hyper::server::conn::http1;
@@ -9,7 +10,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::ServiceExt;
@@ -23,6 +25,7 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     limits: RequestLimits,
+    tls: Option<Tls>,
     mut ending: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let room = Arc::new(Semaphore::new(limits.connections));
@@ -47,10 +50,18 @@ pub async fn serve(
             drop(stream);
             continue;
         };
-        let (router, ending) = (router.clone(), ending.clone());
+        let (router, ending, tls) = (router.clone(), ending.clone(), tls.clone());
         connections.spawn(async move {
             let _place = place;
-            connection(stream, peer, router, limits, ending).await;
+            // Pieces of answers are small, and somebody waits for each.
+            let _ = stream.set_nodelay(true);
+            match tls {
+                None => connection(stream, peer, router, limits, ending).await,
+                Some(tls) => match tokio::time::timeout(limits.head, tls.accept(stream)).await {
+                    Ok(Ok(stream)) => connection(stream, peer, router, limits, ending).await,
+                    _ => tracing::debug!(%peer, "no TLS came about"),
+                },
+            }
         });
     }
     drop(listener);
@@ -62,14 +73,12 @@ pub async fn serve(
 }
 
 async fn connection(
-    stream: TcpStream,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     router: Router,
     limits: RequestLimits,
     mut ending: watch::Receiver<bool>,
 ) {
-    // Pieces of answers are small, and somebody waits for each.
-    let _ = stream.set_nodelay(true);
     let service = router.map_request(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(Peer(peer));
         request.map(axum::body::Body::new)

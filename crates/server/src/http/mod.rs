@@ -1,5 +1,6 @@
 //! HTTP itself: connections, bodies, streams, who may ask.
 
+pub mod address;
 pub mod body;
 #[cfg(feature = "audio")]
 pub mod form;
@@ -8,4 +9,6 @@ pub mod listen;
 pub mod outer;
 pub mod rate;
 pub mod stream;
+#[cfg_attr(not(feature = "tls"), path = "tls_absent.rs")]
+pub mod tls;
 pub mod unread;

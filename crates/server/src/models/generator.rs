@@ -22,6 +22,7 @@ pub struct Generator {
     speech: Option<(ChatTemplate, ReplyFormat)>,
     path: String,
     dropped_lines: Vec<String>,
+    think: Option<bool>,
 }
 
 /// Room for some sequences of full length; those that run beyond it give their blocks back in turn.
@@ -56,6 +57,7 @@ impl Generator {
             tokenizer: engine.tokenizer().cloned(),
             speech,
             dropped_lines: options.dropped_lines.clone(),
+            think: options.think,
             path: engine.file().path().display().to_string(),
             queue: Arc::new(Semaphore::new(options.limits.queue)),
             service: Service::start(engine, options.scheduler)?,
@@ -106,7 +108,7 @@ impl Generator {
         };
         variables.entry("add_generation_prompt").or_insert(true.into());
         match think {
-            Think::Usual => {}
+            Think::Usual => drop(self.think.map(|think| variables.entry("enable_thinking").or_insert(think.into()))),
             Think::Not => drop(variables.entry("enable_thinking").or_insert(false.into())),
             Think::Upto(_) => drop(variables.entry("enable_thinking").or_insert(true.into())),
         }

@@ -44,11 +44,7 @@ struct Resident {
 /// A model that is loaded, for lists.
 pub struct Loaded {
     pub entry: usize,
-    pub purpose: &'static str,
     pub bytes: u64,
-    pub busy: bool,
-    /// Seconds since it was last asked for.
-    pub idle: u64,
     pub generator: Option<InUse<Generator>>,
 }
 
@@ -93,24 +89,20 @@ impl Models {
         self.get(entry, Role::Transcribe, Hearer::load).await
     }
 
+    /// Lets the model that writes go, where nobody uses it.
+    pub async fn let_go(&self, name: Option<&str>) -> Result<(), Problem> {
+        let entry = self.catalog.find(name, &[Purpose::Generate])?;
+        let idle = |r: &mut Resident| r.entry == entry && Arc::strong_count(&r.what) == 1;
+        let gone: Vec<Resident> = self.lock().extract_if(.., idle).collect();
+        // Its threads end first.
+        Ok(tokio::task::spawn_blocking(move || drop(gone)).await?)
+    }
+
     /// What is loaded now.
     pub fn loaded(&self) -> Vec<Loaded> {
         self.lock()
             .iter()
-            .map(|r| Loaded {
-                entry: r.entry,
-                purpose: match r.role {
-                    Role::Generate => "generate",
-                    Role::Embed => "embed",
-                    Role::Rank => "rank",
-                    #[cfg(feature = "audio")]
-                    Role::Transcribe => "transcribe",
-                },
-                bytes: r.bytes,
-                busy: Arc::strong_count(&r.what) > 1,
-                idle: r.used.elapsed().as_secs(),
-                generator: r.what.clone().downcast().ok(),
-            })
+            .map(|r| Loaded { entry: r.entry, bytes: r.bytes, generator: r.what.clone().downcast().ok() })
             .collect()
     }
 

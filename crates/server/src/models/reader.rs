@@ -11,7 +11,6 @@ pub struct Reader {
     pub name: String,
     embedder: Mutex<Embedder>,
     pub width: usize,
-    pub context: usize,
 }
 
 /// What to read.
@@ -32,12 +31,15 @@ impl Reader {
         // Its own context: vectors of texts have nothing to do with that of conversations.
         let load = LoadOptions { context: None, ..options.load.clone() };
         let embedder = Embedder::from_file(file, load, reading)?;
-        Ok(Self {
-            name: entry.name.clone(),
-            width: embedder.width(),
-            context: embedder.context(),
-            embedder: Mutex::new(embedder),
-        })
+        Ok(Self { name: entry.name.clone(), width: embedder.width(), embedder: Mutex::new(embedder) })
+    }
+
+    /// How many numbers a vector is to have, of what was asked and what there are.
+    pub fn dimensions(&self, asked: Option<usize>) -> Result<usize, Problem> {
+        match asked.unwrap_or(self.width) {
+            width if (1..=self.width).contains(&width) => Ok(width),
+            _ => Err(Problem::field("dimensions", format!("dimensions must be between 1 and {}", self.width))),
+        }
     }
 
     /// Reads items, one request after the other.

@@ -20,8 +20,8 @@ pub(super) const ITEM: &str = "__item";
 pub(super) const SEARCH: &str = "__search";
 /// The filter for what `for` goes over.
 pub(super) const WALK: &str = "__walk";
-/// The filter that makes lists of views.
-pub(super) const SETTLE: &str = "__settle";
+/// The filter that `loop.cycle` becomes.
+pub(super) const CYCLE: &str = "__cycle";
 /// The filter that writes the operands of `~` as text.
 pub(super) const TEXT: &str = "__text";
 /// The filter that `*` becomes.

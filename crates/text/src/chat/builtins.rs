@@ -5,7 +5,7 @@ use minijinja::{Environment, Error, ErrorKind, State, Value, filters, functions,
 use minijinja_contrib::pycompat::unknown_method_callback;
 
 use super::budget::{self, keep, look, read_all, read_items, settle, spend, weight};
-use super::{environment, python};
+use super::{environment, namespace, python};
 
 /// What a filter looks at in the value that it is applied to.
 #[derive(Clone, Copy)]
@@ -165,7 +165,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     e.add_test("iterable", iterates);
 
     function(e, "dict", functions::dict);
-    function(e, "namespace", functions::namespace);
+    e.add_function("namespace", namespace::namespace);
     // It prints all that there is.
     e.remove_global("debug");
 }
@@ -205,6 +205,14 @@ where
 fn list(state: &State<'_, '_>, value: Value) -> Result<Value, Error> {
     spend(value.len().unwrap_or(0).saturating_mul(16))?;
     filters::list(state, value)
+}
+
+/// `loop.cycle(…)`, which in the engine divides by the number of arguments.
+pub(super) fn cycle(state: &State<'_, '_>, turn: &Value, args: Rest<Value>) -> Result<Value, Error> {
+    if args.is_empty() {
+        return Err(Error::new(ErrorKind::MissingArgument, "cycle takes what it goes through"));
+    }
+    turn.call_method(state, "cycle", &args)
 }
 
 /// Lists or dictionaries in a row, made at once.

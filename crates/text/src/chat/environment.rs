@@ -5,7 +5,9 @@ use std::fmt;
 use minijinja::value::Rest;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, Output, State, UndefinedBehavior, Value};
 
-use super::budget::{self, COUNT, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, TICK, WALK, stopped};
+use super::budget::{self, COUNT, CYCLE, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, TEXT, TICK, WALK, stopped};
+use super::namespace::{self, SET};
+use super::slice::{self, SLICE};
 use super::{builtins, clock, python};
 
 /// Nested macro calls and recursive loops: each uses native stack.
@@ -42,7 +44,9 @@ pub(super) fn build(steps: u64) -> Environment<'static> {
     environment.add_filter(ITEM, budget::item);
     environment.add_filter(SEARCH, budget::search);
     environment.add_filter(WALK, budget::walk);
-    environment.add_filter(SETTLE, budget::settle);
+    environment.add_filter(SLICE, slice::slice);
+    environment.add_filter(SET, namespace::set);
+    environment.add_filter(CYCLE, builtins::cycle);
     environment.add_filter(REPEAT, budget::repeat);
     environment.add_filter(NUMBER, budget::number);
     environment.add_filter(TEXT, text);

@@ -1,13 +1,14 @@
 //! Template expressions rewritten so that every operation that makes or looks at texts and lists pays for it.
 //!
-//! The operands of `+` pass a filter that counts them, those of `~` one that also writes them as Python does; what a slice is
-//! taken from is counted; `*` becomes a filter that counts before it repeats. What is compared, searched, looped over or used
-//! as a key passes a filter that pays for looking at it, unless the other side is a short literal. The filters give back what
-//! they got, so the value of an expression stays what it was, with one difference that is wanted: what is added to a text
-//! marked `|safe` is escaped, as Python's markup strings do.
+//! The operands of `+` pass a filter that counts them, those of `~` one that also writes them as Python does; `*` becomes a
+//! filter that counts before it repeats, and slices and subscripts that are no constants become filters too. What is compared,
+//! searched, looped over or used as a key passes a filter that pays for looking at it, unless the other side is a short literal.
+//! The filters give back what they got, so the value of an expression stays what it was, with one difference that is wanted:
+//! what is added to a text marked `|safe` is escaped, as Python's markup strings do.
 
-use super::budget::{COUNT, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, SETTLE, TEXT, WALK};
-use super::scan::{KEYWORDS, SHORT, assigned, is_word, literals_follow, next, string_end, word_end};
+use super::budget::{COUNT, CYCLE, ITEM, KEEP, MARKUP, NUMBER, READ, REPEAT, SEARCH, TEXT, WALK};
+use super::scan::{KEYWORDS, SHORT, assigned, is_near, is_word, literals_follow, next, string_end, word_end};
+use super::slice::SLICE;
 
 /// What an open bracket is.
 #[derive(Default, PartialEq)]
@@ -25,6 +26,8 @@ enum Bracket {
     Dictionary,
     /// Of a call that compares its arguments.
     Compared,
+    /// Of a call of `x.cycle`: where `x` begins, and the dot.
+    Cycle(usize, usize),
 }
 
 /// Where in a test the last token is.
@@ -42,7 +45,7 @@ enum Test {
 #[derive(Default)]
 struct Frame {
     bracket: Bracket,
-    /// A colon makes a subscript a slice, and a comma a group a list.
+    /// A colon made a subscript a slice, and a comma a group a list.
     sliced: bool,
     listed: bool,
     /// Something in it is not a constant.
@@ -127,7 +130,7 @@ impl Frame {
     fn end_part(&mut self, operand: bool, out: &mut String) {
         let filter = match self.bracket {
             Bracket::Compared => READ,
-            Bracket::Other if self.splat => COUNT,
+            _ if self.splat => COUNT,
             _ => return,
         };
         if operand {
@@ -155,15 +158,6 @@ fn enclose(filter: &str, at: usize, out: &mut String) {
     pipe(filter, out);
 }
 
-/// Whether a key is a literal text, or the number of one of the first items: they cost no more than a step.
-fn is_near(key: &str) -> bool {
-    let key = key.trim().as_bytes();
-    match key.first() {
-        Some(quote @ (b'\'' | b'"')) => key.len() <= SHORT && string_end(key, 0, *quote) == Some(key.len()),
-        _ => key.len() <= 2 && key.iter().all(u8::is_ascii_digit),
-    }
-}
-
 /// Appends the rewritten `body` to `out`.
 pub(super) fn counted(body: &str, out: &mut String) {
     let bytes = body.as_bytes();
@@ -173,9 +167,10 @@ pub(super) fn counted(body: &str, out: &mut String) {
     let mut literal = false; // It is a short literal.
     let mut begins = 0; // Where it begins in what is written.
     let mut piped = false; // The last token is `|`.
-    let mut dotted = false; // The last token is `.`.
+    let mut dotted = None; // Where, if the last token is `.`.
     let mut safe_term = false; // The last term ends in `|safe`.
     let mut compares = false; // The last token is a method that compares its arguments.
+    let mut cycles = None; // The last token is `cycle` after this dot.
     let mut test = Test::No;
     let mut loops = false; // The `in` of a loop is still to come.
     let mut declares = false; // Names are declared: those of a loop, or the arguments of a block.
@@ -188,9 +183,11 @@ pub(super) fn counted(body: &str, out: &mut String) {
             continue;
         }
         let was_piped = std::mem::take(&mut piped);
-        let was_dotted = std::mem::take(&mut dotted);
+        let dot = std::mem::take(&mut dotted);
+        let was_dotted = dot.is_some();
         let was_test = std::mem::take(&mut test);
         let compared = std::mem::take(&mut compares);
+        let cycled = std::mem::take(&mut cycles);
         // Never empty: the first frame is not popped.
         let Some(frame) = frames.last_mut() else { return };
         frame.tokens += 1;
@@ -253,6 +250,7 @@ pub(super) fn counted(body: &str, out: &mut String) {
                 literal = constant && word.len() <= SHORT && !was_piped && !was_dotted && was_test != Test::Is;
                 (operand, safe_term) = (true, was_piped && word == "safe");
                 compares = was_dotted && word == "changed";
+                cycles = dot.filter(|_| word == "cycle");
                 if was_test == Test::Is {
                     test = Test::Name;
                 }
@@ -314,6 +312,7 @@ pub(super) fn counted(body: &str, out: &mut String) {
                     b'[' if was_test != Test::Name => Bracket::List,
                     b'{' => Bracket::Dictionary,
                     b'(' if compared => Bracket::Compared,
+                    b'(' if let Some(dot) = cycled => Bracket::Cycle(begins, dot),
                     b'(' if !operand && !declares => Bracket::Group,
                     _ => Bracket::Other,
                 };
@@ -334,29 +333,29 @@ pub(super) fn counted(body: &str, out: &mut String) {
                     frame.end(out);
                 }
                 frame.end_part(operand, out);
-                match frame.bracket {
-                    Bracket::Subscript(base)
-                        if operand && byte == b']' && !frame.sliced && !is_near(&out[frame.inside..]) =>
-                    {
-                        out.replace_range(frame.inside - 1..frame.inside, &format!("|{ITEM}("));
+                let sliced = frame.sliced;
+                let filter = match frame.bracket {
+                    Bracket::Subscript(base) if sliced => Some((SLICE, base, frame.inside - 1)),
+                    Bracket::Subscript(base) if operand && !is_near(&out[frame.inside..]) => {
+                        Some((ITEM, base, frame.inside - 1))
+                    }
+                    Bracket::Cycle(base, dot) => Some((CYCLE, base, dot)),
+                    _ => None,
+                };
+                match filter {
+                    Some((filter, base, open)) => {
+                        if sliced && frame.tokens == 0 {
+                            out.push_str("none");
+                        }
+                        out.replace_range(open..frame.inside, &format!("|{filter}("));
                         out.insert(base, '(');
                         out.push_str("))");
                     }
-                    _ => out.push(byte as char),
+                    None => out.push(byte as char),
                 }
                 at += 1;
                 let closed = if frames.len() > 1 { frames.pop() } else { None }.unwrap_or_default();
                 begins = closed.begins;
-                if let Bracket::Subscript(base) = closed.bracket
-                    && closed.sliced
-                {
-                    out.insert_str(closed.inside - 1, &format!("|{COUNT} )"));
-                    out.insert(base, '(');
-                    // Between a slice and what is taken from it no filter can stand; then the slice itself is short-lived.
-                    if !matches!(next(bytes, at), Some(b'[' | b'.' | b'(')) {
-                        pipe(SETTLE, out);
-                    }
-                }
                 if let Some(outer) = frames.last_mut() {
                     outer.varies |= closed.varies;
                     let kept = match closed.bracket {
@@ -410,15 +409,20 @@ pub(super) fn counted(body: &str, out: &mut String) {
                 {
                     enclose(READ, frame.part, out);
                 }
-                frame.sliced |= byte == b':';
                 frame.listed |= byte == b',';
-                out.push(byte as char);
+                match frame.bracket {
+                    Bracket::Subscript(_) if byte == b':' => {
+                        out.push_str(if frame.tokens == 0 { "none," } else { "," });
+                        frame.sliced = true;
+                    }
+                    _ => out.push(byte as char),
+                }
                 frame.next_part(out);
                 (at, operand, safe_term, literal) = (at + 1, false, false, false);
             }
             _ => {
                 frame.splat |= byte == b'*';
-                (piped, dotted) = (byte == b'|', byte == b'.');
+                (piped, dotted) = (byte == b'|', (byte == b'.').then_some(out.len()));
                 (operand, safe_term, literal) = (false, false, false);
                 at += 1;
                 out.push(byte as char);
@@ -447,9 +451,11 @@ mod tests {
             ("a + b if c else d", "a |__count + b |__count if c else d"),
             ("a + b == 1", "a |__count + b |__count == 1"),
             ("x | default('a') | map('b')", "x | default('a') | map('b')"),
-            ("s[1:]", "(s|__count )[1:]|__settle "),
-            ("f(s)[1:][0]", "(f(s)|__count )[1:][0]"),
-            ("a.b[1:][2:]", "((a.b|__count )[1:]|__count )[2:]|__settle "),
+            ("s[1:]", "(s|__slice(1,none))"),
+            ("f(s)[:][0]", "(f(s)|__slice(none,none))[0]"),
+            ("a.b[1 : ][::c - 1].d", "((a.b|__slice(1 , none))|__slice(none,none,c - 1)).d"),
+            ("loop.cycle(a + b)", "(loop|__cycle(a |__count + b|__count ))"),
+            ("loop . cycle () ~ c", "(loop |__cycle()) |__text ~ c|__text "),
             ("[1, a][b]", "(([1, a]|__keep )|__item(b))"),
             ("a['b'][0][c - 1].d[-1]", "((a['b'][0]|__item(c - 1)).d|__item(-1))"),
             ("f(a, *b, **c) * 2", "f(a, *(b)|__count , **(c)|__count ) |__repeat( 2)"),
@@ -462,10 +468,8 @@ mod tests {
             ("x is eq [b]", "x is eq [b]"),
             ("a == 'b' and 1 != c and -a < b", "a == 'b' and 1 != c and (-a )|__read < b"),
             ("a == b or c + 'd' >= e", "a |__read == b or (c |__count + 'd' |__count )|__read >= e"),
-            (
-                "'a' in b and c not in d + e",
-                "'a' in( b )|__search and c |__read not in( d |__count + e|__count )|__search ",
-            ),
+            ("'a' in b and c in d", "'a' in( b )|__search and c |__read in( d)|__search "),
+            ("c not in d + e", "c |__read not in( d |__count + e|__count )|__search "),
             ("a in ['b', \"c\"] or d in ('e')", "a |__read in ['b', \"c\"] or d |__read in ('e')"),
             ("for a in b if c in d", "for a in( b )|__walk if c |__read in( d)|__search "),
             ("for a, b in c.items() recursive", "for a, b in( c.items() )|__walk recursive"),

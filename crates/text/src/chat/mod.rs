@@ -5,8 +5,10 @@ mod builtins;
 mod clock;
 mod environment;
 mod expression;
+mod namespace;
 mod python;
 mod scan;
+mod slice;
 mod source;
 
 use std::fmt;
@@ -62,6 +64,7 @@ impl ChatTemplate {
             return Err(Error::TemplateFailed("its input is not a map".to_owned()));
         };
         let rendered = guard::caught(|| self.render_here(input, bos, eos));
+        namespace::clear();
         rendered
             .unwrap_or_else(|| Err(Error::TemplateFailed("the template engine could not make sense of it".to_owned())))
     }

@@ -74,6 +74,15 @@ pub(super) fn literals_follow(bytes: &[u8], from: usize) -> bool {
     }
 }
 
+/// Whether a key is a literal text, or the number of one of the first items: they cost no more than a step.
+pub(super) fn is_near(key: &str) -> bool {
+    let key = key.trim().as_bytes();
+    match key.first() {
+        Some(quote @ (b'\'' | b'"')) => key.len() <= SHORT && string_end(key, 0, *quote) == Some(key.len()),
+        _ => key.len() <= 2 && key.iter().all(u8::is_ascii_digit),
+    }
+}
+
 pub(super) fn skip_space(bytes: &[u8], at: usize) -> usize {
     at + bytes[at..].iter().take_while(|b| b.is_ascii_whitespace()).count()
 }

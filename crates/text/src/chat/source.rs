@@ -3,11 +3,15 @@
 //!
 //! The engine bounds steps and recursion, not bytes: `s + s` in a loop would double a text until memory ends. So
 //! expressions are counted (see `expression.rs`), values on their way into a variable pass a filter that limits their
-//! depth, and long literal texts are announced before they are emitted. None of this changes what is rendered.
+//! depth, those on their way into a namespace one that sets them (see `namespace.rs`), and long literal texts are announced before they are emitted. None of this changes what is rendered.
 
 use super::budget::{KEEP, TICK};
 use super::expression::counted;
+use super::namespace::SET;
 use super::scan::{is_word, string_end};
+
+/// The variable that takes what setting an attribute gives, and before that the text of a block.
+const DONE: &str = "__done";
 
 /// Literal texts shorter than this are paid for by the step that emits them.
 const SHORT_LITERAL: usize = 32;
@@ -19,6 +23,8 @@ const MAX_ELIFS: usize = 500;
 /// The rewritten template, or why it cannot be compiled.
 pub(super) fn prepare(source: &str) -> Result<String, &'static str> {
     let mut elifs = 0;
+    // The attributes that open blocks are to be set to.
+    let mut blocks: Vec<Option<Attribute<'_>>> = Vec::new();
     let mut out = String::with_capacity(source.len() + source.len() / 4);
     let mut rest = source;
     while let Some(at) = next_tag(rest) {
@@ -52,8 +58,24 @@ pub(super) fn prepare(source: &str) -> Result<String, &'static str> {
             rest = &after[end..];
             continue;
         }
+        let mut following = Vec::new();
+        match parsed.keyword() {
+            "set" if assignment(parsed.body).is_none() => blocks.push(Attribute::of(parsed.body)?),
+            "endset" => {
+                let set = blocks.pop().flatten();
+                following.extend(set.map(|a| format!("set {DONE} = {}|{SET}('{}', {DONE})", a.object, a.name)));
+            }
+            _ => {}
+        }
         let literal = literal_length(after);
-        parsed.write(&mut out, (literal >= SHORT_LITERAL).then_some(literal));
+        if literal >= SHORT_LITERAL {
+            following.push(if parsed.is_block() {
+                format!("do {TICK}({literal})")
+            } else {
+                format!("{TICK}({literal})")
+            });
+        }
+        parsed.write(&mut out, &following)?;
         rest = after;
     }
     out.push_str(rest);
@@ -158,33 +180,64 @@ impl<'s> Tag<'s> {
         count
     }
 
-    /// Writes the tag; then, where a long literal follows, an announcement that takes over the closing mark, so that
-    /// white space is trimmed as before.
-    fn write(&self, out: &mut String, announced: Option<usize>) {
+    /// Writes the tag, and others that follow it and take over the closing mark, so that white space is trimmed as before.
+    fn write(&self, out: &mut String, following: &[String]) -> Result<(), &'static str> {
         out.push_str(self.open);
         match self.keyword() {
             "generation" => out.push_str(" if true "),
             "endgeneration" => out.push_str(" endif "),
-            "set" => match assignment(self.body) {
-                Some(at) => {
-                    let (target, value) = self.body.split_at(at + 1);
-                    out.push_str(target);
-                    out.push_str(" (");
-                    counted(value, out);
-                    out.push_str(")|");
-                    out.push_str(KEEP);
-                    out.push(' ');
+            "set" => {
+                let at = assignment(self.body);
+                let (target, value) = self.body.split_at(at.map_or(self.body.len(), |at| at + 1));
+                match (Attribute::of(self.body)?, at) {
+                    (Some(Attribute { object, name, .. }), Some(_)) => {
+                        out.push_str(&format!(" set {DONE} = {object}|{SET}('{name}', ("));
+                        counted(value, out);
+                        out.push_str(")) ");
+                    }
+                    (Some(Attribute { filters, .. }), None) => {
+                        out.push_str(&format!(" set {DONE} "));
+                        counted(filters, out);
+                    }
+                    (None, Some(_)) => {
+                        out.push_str(target);
+                        out.push_str(" (");
+                        counted(value, out);
+                        out.push_str(")|");
+                        out.push_str(KEEP);
+                        out.push(' ');
+                    }
+                    (None, None) => counted(self.body, out),
                 }
-                None => counted(self.body, out),
-            },
+            }
             _ => counted(self.body, out),
         }
-        match announced {
-            None => out.push_str(self.close),
-            Some(length) if self.is_block() => {
-                out.push_str(&format!("%}}{{% do {TICK}({length}) {}", self.close));
-            }
-            Some(length) => out.push_str(&format!("}}}}{{{{ {TICK}({length}) {}", self.close)),
+        let (end, begin) = if self.is_block() { ("%}", "{%") } else { ("}}", "{{") };
+        for tag in following {
+            out.push_str(&format!("{end}{begin} {tag} "));
+        }
+        out.push_str(self.close);
+        Ok(())
+    }
+}
+
+/// What `set object.name …` sets.
+struct Attribute<'s> {
+    object: &'s str,
+    name: &'s str,
+    /// Of a block.
+    filters: &'s str,
+}
+
+impl<'s> Attribute<'s> {
+    fn of(body: &'s str) -> Result<Option<Self>, &'static str> {
+        let target = body.trim_start().strip_prefix("set").unwrap_or_default();
+        let end = target.find(['=', '|']).unwrap_or(target.len());
+        let (target, filters) = target.split_at(end);
+        match target.rsplit_once('.') {
+            None => Ok(None),
+            Some(_) if target.contains([',', '(']) => Err("it sets several attributes at once"),
+            Some((object, name)) => Ok(Some(Attribute { object: object.trim(), name: name.trim(), filters })),
         }
     }
 }
@@ -219,7 +272,12 @@ mod tests {
             ("{{ a + '}}' }}", "{{ a |__count + '}}' |__count }}"),
             ("{{- f({'a': {}}) -}}", "{{- f({'a': {}}) -}}"),
             ("{% if x +%}", "{% if x +%}"),
-            ("{%- set ns.a = b -%}", "{%- set ns.a = ( b )|__keep -%}"),
+            ("{%- set a = b -%}", "{%- set a = ( b )|__keep -%}"),
+            ("{%- set ns.a = b -%}", "{%- set __done = ns|__set('a', ( b )) -%}"),
+            (
+                "{% set n.s.a|upper -%} {% set x %}{% endset %} {%- endset -%}",
+                "{% set __done |upper -%} {% set x %}{% endset %} {%- endset %}{% set __done = n.s|__set('a', __done) -%}",
+            ),
             ("{% set x %}", "{% set x %}"),
             ("{% set x | default(a + b == c) %}", "{% set x | default((a |__count + b |__count )|__read == c) %}"),
             ("{%- generation -%}x{% endgeneration %}", "{%- if true -%}x{% endif %}"),
@@ -231,6 +289,7 @@ mod tests {
         ] {
             assert_eq!(prepare(source).as_deref(), Ok(expected), "{source}");
         }
+        assert!(prepare("{% set ns.a, b = 1, 2 %}").is_err());
         let long = "x".repeat(40);
         let raw = format!("{{%- raw -%}}{long}{{% endraw %}}");
         assert_eq!(prepare(&raw).unwrap(), format!("{{%- do __tick(40) %}}{raw}"));

@@ -1,6 +1,7 @@
 //! Which tokens may come next. Matching is `llguidance`'s; here it learns our vocabularies.
 
 use super::{Grammar, gbnf, limits};
+use crate::error::line;
 use crate::{Encode, Error, Tokenizer, guard};
 use akunu_limits::{Limits, Over, over};
 use llguidance::api::TopLevelGrammar;
@@ -185,10 +186,7 @@ fn sentence(text: &str) -> String {
         Some(reason) => format!("{first} {reason}"),
         None => first.to_owned(),
     };
-    match sentence.char_indices().nth(LONGEST_SENTENCE) {
-        Some((end, _)) => format!("{}…", &sentence[..end]),
-        None => sentence,
-    }
+    line(&sentence, LONGEST_SENTENCE)
 }
 
 /// Characters of an error that are shown.

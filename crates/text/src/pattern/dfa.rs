@@ -53,7 +53,7 @@ impl Pattern {
     }
 
     /// The end of the match that starts at `start`, if there is one that is not empty.
-    #[inline]
+    #[inline(always)] // A call would cost as much as a short word.
     pub fn match_at(&self, start: usize, scan: &mut Scan<'_>) -> Result<Option<usize>, Spent> {
         let text = scan.text;
         let near = &text.as_bytes()[..text.len().min(start + FAR)];

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, HirKind};
 
+use crate::error::excerpt;
+
 /// A set of characters as sorted, disjoint, inclusive ranges of code points.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CharSet {
@@ -18,20 +20,20 @@ impl CharSet {
             .nest_limit(16)
             .build()
             .parse(class)
-            .map_err(|_| format!("the character class {class}"))?;
+            .map_err(|_| format!("the character class {}", excerpt(class)))?;
         let ranges = match hir.kind() {
             HirKind::Class(Class::Unicode(class)) => {
                 class.ranges().iter().map(|r| (r.start() as u32, r.end() as u32)).collect()
             }
             HirKind::Literal(literal) => {
-                let text = std::str::from_utf8(&literal.0).map_err(|_| format!("the literal {class}"))?;
+                let text = std::str::from_utf8(&literal.0).map_err(|_| format!("the literal {}", excerpt(class)))?;
                 let mut chars = text.chars();
                 match (chars.next(), chars.next()) {
                     (Some(c), None) => vec![(c as u32, c as u32)],
-                    _ => return Err(format!("the character class {class}")),
+                    _ => return Err(format!("the character class {}", excerpt(class))),
                 }
             }
-            _ => return Err(format!("the character class {class}")),
+            _ => return Err(format!("the character class {}", excerpt(class))),
         };
         Ok(CharSet { ranges })
     }

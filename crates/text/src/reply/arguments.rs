@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::braces::Braces;
 use super::fixed::{Came, Fixed, one_more};
 use super::literal::{TOKEN_BEGINS, TOKEN_ENDS};
 use super::parameters::{Kind, Parameter};
@@ -42,8 +43,14 @@ pub struct Arguments {
 }
 
 enum Mode {
-    Json { depth: usize, string: bool, escaped: bool },
-    Raw,
+    Json {
+        depth: usize,
+        string: bool,
+        escaped: bool,
+    },
+    /// Whether white space of what comes before it may come yet.
+    Raw(bool),
+    Braces(Braces),
     Tagged(Tagged),
     Over,
 }
@@ -77,9 +84,10 @@ impl Arguments {
     pub fn new(inner: &Inner, tool: &Tool, entry: Entry) -> Self {
         let unwrap = matches!(tool.parameters, ToolInput::Text(_)) && !tool.is_raw();
         let mode = match (entry, &inner.pieces.tags) {
-            (Entry::Object, _) | (_, None) if !matches!(entry, Entry::Raw) => {
-                Mode::Json { depth: 0, string: false, escaped: false }
-            }
+            (Entry::Object, _) => match &inner.pieces.quote {
+                Some(quote) => Mode::Braces(Braces::new(quote.exact())),
+                None => Mode::Json { depth: 0, string: false, escaped: false },
+            },
             (Entry::Key, Some(tags)) => Mode::Tagged(Tagged {
                 parameters: tool.parameters(),
                 state: State::Key(String::new()),
@@ -92,7 +100,7 @@ impl Arguments {
                 close: tags.close.marked(),
                 after: inner.pieces.after.marked(),
             }),
-            (Entry::Raw, _) => Mode::Raw,
+            (Entry::Raw, _) => Mode::Raw(inner.pieces.middle.ends_in_space()),
             _ => Mode::Over,
         };
         let mut new = Self { mode, out: String::new(), unwrap: unwrap.then(Unwrap::default), in_token: false };
@@ -136,6 +144,16 @@ impl Arguments {
                 self.put(&out);
                 return progress;
             }
+            Mode::Braces(braces) => {
+                let mut out = String::new();
+                let read = braces.read(c, &mut out);
+                self.put(&out);
+                return match read {
+                    Some(true) => Progress::Over,
+                    Some(false) => Progress::More,
+                    None => Progress::Wrong(c.into()),
+                };
+            }
             _ if c == TOKEN_BEGINS || self.in_token => {
                 self.in_token = c != TOKEN_ENDS;
                 return Progress::More;
@@ -155,7 +173,11 @@ impl Arguments {
                     return Progress::Over;
                 }
             }
-            Mode::Raw => self.put(c.encode_utf8(&mut [0; 4])),
+            Mode::Raw(space) => {
+                if !(std::mem::replace(space, false) && c.is_whitespace()) {
+                    self.put(c.encode_utf8(&mut [0; 4]));
+                }
+            }
             Mode::Over => return Progress::CallOver,
         }
         Progress::More

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::literal::{Literal, quoted};
 use super::parameters::Kind;
 use super::reader::is_name;
+use super::shape::Shape;
 use super::{Inner, Tool, ToolChoice, ToolInput};
 use crate::grammar::{lark_of, regex_literal, schema_within_limits};
 use crate::{Error, Grammar};
@@ -49,13 +50,13 @@ fn unusable(why: String) -> Error {
     Error::Grammar(why)
 }
 
-struct Form<'f> {
+pub struct Form<'f> {
     inner: &'f Inner,
     text: String,
 }
 
 impl Form<'_> {
-    fn rule(&mut self, name: &str, body: &str) {
+    pub fn rule(&mut self, name: &str, body: &str) {
         let _ = writeln!(self.text, "{name}: {body}");
     }
 
@@ -77,7 +78,12 @@ impl Form<'_> {
             starts.extend(self.calls(tools, parallel && pieces.next.is_some(), free, gap)?);
         }
         if !calls_only {
-            let (open, close) = (pieces.text.0.lark(), pieces.text.1.lark());
+            // Only a token ends a text that may be anything.
+            let (before, close) = pieces.text.1.split_at_token();
+            let (open, close) = match before.is_empty() {
+                true => (pieces.text.0.lark(), close.lark()),
+                false => Default::default(),
+            };
             let body = match answer {
                 Some(answer) => {
                     let answer = lark_of(answer, &self.inner.tokenizer.limits())?;
@@ -184,6 +190,8 @@ impl Form<'_> {
             self.rule(&rule, &body);
         } else if pieces.tags.is_some() {
             self.tagged(&rule, tool)?;
+        } else if let Some(quote) = &pieces.quote {
+            Shape { form: self, tool, quote, root: tool.schema(), rules: 0 }.object_of(&rule, &tool.schema())?;
         } else {
             let schema = self.schema(tool.schema(), tool, true)?;
             self.rule(&rule, &format!("%json {schema}"));
@@ -192,7 +200,7 @@ impl Form<'_> {
     }
 
     /// A schema, written as templates write JSON, so that a call is found again in the history as it was generated.
-    fn schema(&self, mut schema: Value, tool: &Tool, object: bool) -> Result<String, Error> {
+    pub fn schema(&self, mut schema: Value, tool: &Tool, object: bool) -> Result<String, Error> {
         if object && let Some(map) = schema.as_object_mut() {
             map.remove("$schema");
         }
@@ -219,7 +227,7 @@ impl Form<'_> {
             let head = tags.open.followed_by(&name).followed_by(&tags.equals[usize::from(!text)]);
             let close = tags.close.lark();
             if text {
-                self.text_value(&value, &parameter.schema, tool)?;
+                self.text_value(&value, &parameter.schema, tool, &tags.close)?;
             } else {
                 let schema = self.schema(parameter.schema, tool, false)?;
                 self.rule(&value, &format!("%json {schema}\n"));
@@ -232,19 +240,18 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// A string as it is, and the tag that ends it.
-    fn text_value(&mut self, rule: &str, schema: &Value, tool: &Tool) -> Result<(), Error> {
-        let Some(tags) = &self.inner.pieces.tags else { return Ok(()) };
+    /// A string as it is, and what ends it: the rule's name goes on with `_closed`.
+    pub fn text_value(&mut self, rule: &str, schema: &Value, tool: &Tool, close: &Literal) -> Result<(), Error> {
         let rule = format!("{rule}_closed");
         let given = schema["enum"].as_array().cloned().or_else(|| schema.get("const").map(|one| vec![one.clone()]));
         if let Some(given) = given {
             let strings: Vec<String> = given.iter().filter_map(Value::as_str).map(quoted).collect();
-            self.rule(&rule, &format!("({}) {}", strings.join(" | "), tags.close.lark()));
+            self.rule(&rule, &format!("({}) {}", strings.join(" | "), close.lark()));
             return Ok(());
         }
         let body = body(schema, tool)?;
         // Where a token ends it, any text may come before.
-        let (before, token) = tags.close.split_at_token();
+        let (before, token) = close.split_at_token();
         if !token.is_empty() {
             let name = rule.to_uppercase();
             self.rule(&name, &body);

@@ -75,6 +75,10 @@ impl Literal {
         matches!(self.0.last(), Some(Atom::Text(text)) if text.ends_with('\n'))
     }
 
+    pub fn ends_in_space(&self) -> bool {
+        matches!(self.0.last(), Some(Atom::Text(text)) if text.ends_with(char::is_whitespace))
+    }
+
     /// What cannot be mistaken for text: the special token that it begins with, or its first word; and the rest.
     pub fn split_marker(&self) -> (Literal, Literal) {
         let mut rest = self.0.clone();

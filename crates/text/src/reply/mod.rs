@@ -2,6 +2,7 @@
 //! chooses the form; it makes a grammar, so that a call is always valid, and a reader that takes a reply apart as it comes.
 
 mod arguments;
+mod braces;
 mod families;
 mod fixed;
 mod form;
@@ -9,6 +10,7 @@ mod literal;
 mod parameters;
 mod reader;
 mod recognize;
+mod shape;
 mod unwrap;
 mod values;
 
@@ -22,6 +24,7 @@ use families::{Arguments, Family};
 use literal::Literal;
 use parameters::Parameter;
 pub use reader::{ReplyPart, ReplyReader};
+pub use values::closed as closed_schema;
 
 /// What a model may call.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +102,8 @@ struct Pieces {
     close: Literal,
     text: (Literal, Literal),
     tags: Option<TagPieces>,
+    /// Around strings, where arguments are no JSON.
+    quote: Option<Literal>,
     turns: Vec<Literal>,
     think: Option<(Literal, Literal)>,
 }
@@ -129,12 +134,16 @@ impl ReplyFormat {
     ) -> ReplyFormat {
         let literal = |text: &str| Literal::new(text, tokenizer);
         let tags = match &family.arguments {
-            Arguments::Json => None,
+            Arguments::Json | Arguments::Braces(_) => None,
             Arguments::Tagged(tags) => Some(TagPieces {
                 open: literal(tags.open),
                 equals: tags.equals.map(literal),
                 close: literal(tags.close),
             }),
+        };
+        let quote = match &family.arguments {
+            Arguments::Braces(quote) => Some(literal(quote)),
+            Arguments::Json | Arguments::Tagged(_) => None,
         };
         let pieces = Pieces {
             first: literal(&family.first),
@@ -145,6 +154,7 @@ impl ReplyFormat {
             close: literal(family.close),
             text: (literal(family.text.0), literal(family.text.1)),
             tags,
+            quote,
             turns: family.turns.iter().map(|turn| literal(turn)).collect(),
             think: thinking.as_ref().map(|tags| (literal(&tags.open), literal(&tags.close))),
         };
@@ -243,7 +253,7 @@ impl Tool {
     /// The schema of its arguments.
     fn schema(&self) -> Value {
         match &self.parameters {
-            ToolInput::Schema(schema) => values::closed(schema),
+            ToolInput::Schema(schema) => values::arguments(schema),
             ToolInput::Text(grammar) => {
                 let mut input = serde_json::json!({ "type": "string" });
                 if let Some(Grammar::Regex(pattern)) = grammar {

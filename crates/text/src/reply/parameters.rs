@@ -57,7 +57,7 @@ fn kind(schema: &Value) -> Kind {
 }
 
 /// What a reference into the same schema leads to.
-fn resolve<'s>(mut value: &'s Value, root: &'s Value) -> &'s Value {
+pub fn resolve<'s>(mut value: &'s Value, root: &'s Value) -> &'s Value {
     for _ in 0..MOST_REFERENCES {
         let target = value["$ref"].as_str().and_then(|path| root.pointer(path.strip_prefix('#')?));
         match target {

@@ -76,7 +76,8 @@ impl Probe<'_> {
                 });
                 let rendered = answers.into_iter().flatten().find(|text| text.contains("rzum"));
                 let Some(rendered) = rendered else { continue };
-                let writes = |family: &Family| count == 1 || family.next.is_some();
+                let source = self.template.source();
+                let writes = |family: &Family| source.contains(family.text.0) && (count == 1 || family.next.is_some());
                 let mut known: Vec<Family> = families::families().into_iter().filter(writes).collect();
                 let written = |family: &Family| write(family, &NAMES[..count], &arguments);
                 let exact = known.iter().position(|family| rendered.contains(&written(family)));
@@ -123,6 +124,14 @@ fn write(family: &Family, names: &[&str], arguments: &Value) -> String {
         let mut call = format!("{before}{name}{}", family.middle);
         match &family.arguments {
             Arguments::Json => call.push_str(&values::json(arguments)),
+            Arguments::Braces(quote) => {
+                let value = |value: &Value| match value {
+                    Value::String(text) => format!("{quote}{text}{quote}"),
+                    other => values::json(other),
+                };
+                let each: Vec<String> = properties.iter().map(|(key, of)| format!("{key}:{}", value(of))).collect();
+                call.push_str(&format!("{{{}}}", each.join(",")));
+            }
             Arguments::Tagged(tags) => {
                 for (key, value) in properties {
                     let (equals, value) = match value {

@@ -29,10 +29,13 @@ pub struct Transcription {
     /// What was said before, or words to expect.
     prompt: Option<String>,
     response_format: Option<Format>,
+    /// For `verbose_json`.
+    #[serde(rename = "timestamp_granularities[]")]
     timestamp_granularities: Option<Vec<Granularity>>,
     temperature: Option<f32>,
     stream: Option<bool>,
     /// Silence always decides where a recording is cut.
+    #[expect(dead_code, reason = "only a value that means what is done anyway is read")]
     chunking_strategy: Option<Chunking>,
 }
 
@@ -78,8 +81,8 @@ async fn create(State(app): State<Arc<App>>, form: Form, task: Task) -> Result<R
     let format = asked.response_format.unwrap_or_default();
     let times = asked.timestamp_granularities.unwrap_or_default();
     if !times.is_empty() && format != Format::VerboseJson {
-        let sentence = "timestamp_granularities needs response_format to be verbose_json";
-        return Err(Problem::field("timestamp_granularities", sentence));
+        let sentence = "timestamp_granularities[] needs response_format to be verbose_json";
+        return Err(Problem::field("timestamp_granularities[]", sentence));
     }
     let streams = asked.stream.unwrap_or(false);
     if streams && !matches!(format, Format::Json | Format::Text) {
@@ -161,7 +164,7 @@ fn segment(id: usize, segment: &Segment) -> Value {
         "end": time(segment.end),
         "text": segment.text,
         "tokens": segment.tokens,
-        "temperature": segment.temperature,
+        "temperature": crate::number::number(segment.temperature),
         "avg_logprob": segment.log_probability,
         "compression_ratio": segment.compression_ratio,
         "no_speech_prob": segment.no_speech,

@@ -7,6 +7,7 @@ use crate::answer::{self, Answer, Ask, Choice, Part, Prompt, Think, Writer};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::models::{Generator, InUse};
+use crate::number::number;
 use crate::problem::Problem;
 use akunu::{Grammar, LogProbs};
 use axum::extract::State;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 /// The fields besides those of sampling.
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Chat {
+pub struct Chat {
     model: Option<String>,
     messages: Vec<Map<String, Value>>,
     stream: Option<bool>,
@@ -29,6 +30,10 @@ struct Chat {
     logprobs: Option<bool>,
     top_logprobs: Option<usize>,
     response_format: Option<ResponseFormat>,
+    /// A grammar in GBNF, as llama.cpp's server takes it.
+    grammar: Option<String>,
+    /// A schema, as llama.cpp's server takes it.
+    json_schema: Option<Value>,
     reasoning_effort: Option<Effort>,
     chat_template_kwargs: Option<Map<String, Value>>,
     tools: Option<Vec<Value>>,
@@ -92,7 +97,7 @@ impl Effort {
 }
 
 /// Fields that change nothing in the answer: names for logs, places to keep it, prices.
-const HARMLESS: &[&str] = &[
+pub const HARMLESS: &[&str] = &[
     "user",
     "metadata",
     "store",
@@ -100,6 +105,10 @@ const HARMLESS: &[&str] = &[
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "cache_prompt",
+    "id_slot",
+    "timings_per_token",
+    "return_progress",
     "verbosity",
 ];
 
@@ -143,8 +152,16 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
     if chat.messages.len() > most {
         return Err(Problem::field("messages", format!("messages must have at most {most} messages")));
     }
-    let messages =
+    let messages: Vec<Value> =
         chat.messages.into_iter().enumerate().map(|(i, message)| plain(i, message)).collect::<Result<_, _>>()?;
+    let begun = |m: &Value| m["role"] == "assistant" && m.get("tool_calls").is_none();
+    if let [.., before, last] = &messages[..]
+        && begun(before)
+        && begun(last)
+    {
+        let sentence = "messages must not end with two of the assistant: only one can be gone on with";
+        return Err(Problem::field("messages", sentence));
+    }
     let (field, tokens) = match chat.max_completion_tokens {
         Some(n) => ("max_completion_tokens", Some(n)),
         None => ("max_tokens", chat.max_tokens),
@@ -157,7 +174,10 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         (true, _) => return Err(Problem::field("top_logprobs", "top_logprobs must be between 0 and 20")),
     };
     let form = match chat.response_format {
-        None | Some(ResponseFormat::Text) => None,
+        None | Some(ResponseFormat::Text) => match (chat.grammar, chat.json_schema) {
+            (Some(text), _) => Some(Grammar::Gbnf(text)),
+            (None, schema) => schema.map(|schema| Grammar::JsonSchema(schema.to_string())),
+        },
         Some(ResponseFormat::JsonObject { schema: None }) => Some(Grammar::Json),
         Some(ResponseFormat::JsonObject { schema: Some(schema) })
         | Some(ResponseFormat::JsonSchema { json_schema: NamedSchema { schema: Some(schema), .. } }) => {
@@ -269,11 +289,7 @@ fn choice(generator: &Generator, index: usize, choice: &Choice) -> Value {
 }
 
 pub fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
-    let one = |token: u32, p: f32| {
-        // What has no likelihood at all has no number in JSON either.
-        let p = if p.is_finite() { p } else { -9999.0 };
-        json!({ "token": generator.token_text(token), "logprob": p, "bytes": generator.token_bytes(token) })
-    };
+    let one = |token: u32, p: f32| json!({ "token": generator.token_text(token), "logprob": number(p), "bytes": generator.token_bytes(token) });
     let mut value = one(token, of.chosen);
     value["top_logprobs"] = of.top.iter().map(|(token, p)| one(*token, *p)).collect();
     value
@@ -311,7 +327,7 @@ impl Chunks {
 
 impl Writer for Chunks {
     fn begin(&mut self, choices: usize) -> Vec<Frame> {
-        (0..choices).flat_map(|i| self.delta(i, json!({ "role": "assistant", "content": "" }), None)).collect()
+        (0..choices).flat_map(|i| self.delta(i, json!({ "role": "assistant", "content": null }), None)).collect()
     }
 
     fn part(&mut self, choice: usize, part: Part) -> Vec<Frame> {

@@ -3,6 +3,7 @@
 use crate::App;
 use crate::http::body::Fields;
 use crate::models::Item;
+use crate::number::number;
 use crate::problem::Problem;
 use akunu::TooLong;
 use axum::Json;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Embeddings {
+pub struct Embeddings {
     model: Option<String>,
     input: Input,
     encoding_format: Option<Encoding>,
@@ -27,6 +28,14 @@ enum Input {
     Tokens(Vec<u32>),
     Texts(Vec<String>),
     ManyTokens(Vec<Vec<u32>>),
+    Mixed(Vec<TextOrTokens>),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum TextOrTokens {
+    Text(String),
+    Tokens(Vec<u32>),
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -47,22 +56,25 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
         Input::Tokens(tokens) if tokens.is_empty() => Vec::new(),
         Input::Tokens(tokens) => vec![Item::Tokens(tokens)],
         Input::ManyTokens(many) => many.into_iter().map(Item::Tokens).collect(),
+        Input::Mixed(items) => items
+            .into_iter()
+            .map(|item| match item {
+                TextOrTokens::Text(text) => Item::Text(text),
+                TextOrTokens::Tokens(tokens) => Item::Tokens(tokens),
+            })
+            .collect(),
     };
     check_count(&app, "input", items.len())?;
     let reader = app.models.embedder(request.model.as_deref()).await?;
-    let width = request.dimensions.unwrap_or(reader.width);
-    if width == 0 || width > reader.width {
-        let sentence = format!("dimensions must be between 1 and {}", reader.width);
-        return Err(Problem::field("dimensions", sentence));
-    }
+    let width = reader.dimensions(request.dimensions)?;
     let model = reader.name.clone();
     let read = reader.read(items, TooLong::Refuse).await?;
     let encoding = request.encoding_format.unwrap_or_default();
     let data = read.vectors.into_iter().enumerate().map(|(index, mut vector)| {
         vector.truncate(width);
         akunu::normalize(&mut vector);
-        let embedding = match encoding {
-            Encoding::Float => json!(vector),
+        let embedding: Value = match encoding {
+            Encoding::Float => vector.into_iter().map(number).collect(),
             Encoding::Base64 => base64(&vector.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()).into(),
         };
         json!({ "object": "embedding", "index": index, "embedding": embedding })
@@ -73,7 +85,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-struct Rerank {
+pub struct Rerank {
     model: Option<String>,
     query: String,
     documents: Option<Vec<Document>>,
@@ -114,7 +126,7 @@ pub async fn rerank(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
     order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
     order.truncate(request.top_n.unwrap_or(usize::MAX));
     let results = order.into_iter().map(|index| {
-        let mut result = json!({ "index": index, "relevance_score": score(index) });
+        let mut result = json!({ "index": index, "relevance_score": number(score(index)) });
         if request.return_documents.unwrap_or(false) {
             result["document"] = json!({ "text": documents[index] });
         }

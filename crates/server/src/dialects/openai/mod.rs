@@ -7,42 +7,57 @@ mod completions;
 mod embeddings;
 mod models;
 mod responses;
-mod sampling;
+pub mod sampling;
+mod shapes;
 mod tools;
 
 pub use chat::plain as plain_message;
 pub use responses::Store;
 pub use tools::tools;
 
-use crate::App;
 use crate::answer::{Ending, Gathered, Reason};
+use crate::dialects::operation::{Operation, delete, get, post};
 use crate::problem::{Kind, Problem};
-use axum::Router;
-use axum::routing::{get, post};
+use sampling::Sampling;
 use serde_json::{Value, json};
-use std::sync::Arc;
 
-pub fn routes() -> Router<Arc<App>> {
-    let under = |prefix: &str| {
-        let at = |path: &str| format!("{prefix}{path}");
-        Router::new()
-            .route(&at("/chat/completions"), post(chat::create))
-            .route(&at("/embeddings"), post(embeddings::create))
-            .route(&at("/rerank"), post(embeddings::rerank))
-            .route(&at("/reranking"), post(embeddings::rerank))
-            .route(&at("/responses"), post(responses::create))
-            .route(&at("/responses/{id}"), get(responses::get).delete(responses::delete))
-            .route(&at("/responses/{id}/input_items"), get(responses::input_items))
-            .route(&at("/models"), get(models::list))
-            .route(&at("/models/{*id}"), get(models::one))
-    };
-    // Many programs are given an address without `/v1`.
-    let routes = under("").merge(under("/v1")).route("/v1/completions", post(completions::create));
+pub fn operations() -> Vec<Operation> {
+    const EVENTS: &str = "text/event-stream";
+    let chat = post("/v1/chat/completions", "Answers messages.", chat::create);
+    let chat = chat.takes::<chat::Chat>().takes::<Sampling>().ignores(chat::HARMLESS);
+    let completion = post("/v1/completions", "Goes on from a text.", completions::create);
+    let completion = completion.takes::<completions::Completion>().takes::<Sampling>().ignores(completions::HARMLESS);
+    let response = post("/v1/responses", "Answers items, and keeps the answer to go on from.", responses::create);
+    let response = response.takes::<responses::Create>().takes::<Sampling>().ignores(responses::HARMLESS);
+    let kept = get("/v1/responses/{id}", "A response that was kept.", responses::get).query::<responses::Kept>();
+    let items = get("/v1/responses/{id}/input_items", "What a response was told.", responses::input_items);
+    let embeddings = post("/v1/embeddings", "Texts as vectors.", embeddings::create);
+    let operations = vec![
+        chat.gives(shapes::chat()).gives_text(EVENTS),
+        completion.gives(shapes::completion()).gives_text(EVENTS),
+        response.gives(shapes::response()).gives_text(EVENTS),
+        kept.gives(shapes::response()),
+        delete("/v1/responses/{id}", "Forgets a response.", responses::delete).gives(shapes::deleted()),
+        items.query::<responses::Page>().gives(shapes::items()),
+        embeddings.takes::<embeddings::Embeddings>().ignores(&["user"]).gives(shapes::embeddings()),
+        post("/v1/rerank", "Scores texts.", embeddings::rerank).takes::<embeddings::Rerank>().gives(shapes::rerank()),
+        post("/v1/reranking", "The same.", embeddings::rerank).takes::<embeddings::Rerank>().gives(shapes::rerank()),
+        get("/v1/models", "All models.", models::list).gives(shapes::models()),
+        get("/v1/models/{*id}", "One model.", models::one).gives(shapes::model()),
+    ];
     #[cfg(feature = "audio")]
-    let routes = routes
-        .route("/v1/audio/transcriptions", post(audio::transcriptions))
-        .route("/v1/audio/translations", post(audio::translations));
-    routes
+    let operations = {
+        let written = |operation: Operation| {
+            let operation = operation.takes_form::<audio::Transcription>().gives(shapes::transcript());
+            operation.gives_text("text/plain").gives_text(EVENTS)
+        };
+        let of = post("/v1/audio/transcriptions", "What is said in a recording.", audio::transcriptions);
+        let into = post("/v1/audio/translations", "The same, in English.", audio::translations);
+        let mut operations = operations;
+        operations.extend([written(of), written(into)]);
+        operations
+    };
+    operations
 }
 
 /// `{"error": …}`.
@@ -103,7 +118,7 @@ impl Count {
 }
 
 /// What answers are made by.
-const FINGERPRINT: &str = concat!("b-akunu-", env!("CARGO_PKG_VERSION"));
+pub const FINGERPRINT: &str = concat!("b-akunu-", env!("CARGO_PKG_VERSION"));
 
 /// A new identifier.
 fn id(prefix: &str) -> String {

@@ -1,10 +1,11 @@
 //! `/v1/models`.
 
 use crate::App;
+use crate::http::address::At;
 use crate::models::Entry;
 use crate::problem::{Kind, Problem};
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
     Ok(Json(json!({ "object": "list", "data": models })))
 }
 
-pub async fn one(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, Problem> {
+pub async fn one(State(app): State<Arc<App>>, At(name): At) -> Result<Json<Value>, Problem> {
     let found = app.models.catalog.called(&name);
     let Some(at) = found else {
         let sentence = format!("there is no model {:?}", crate::http::body::short(&name));

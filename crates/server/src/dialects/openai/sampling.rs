@@ -79,17 +79,21 @@ impl Sampling {
             // -100 bans a token.
             sampling.logit_bias.push((id, if bias <= -100.0 { f32::NEG_INFINITY } else { bias as f32 }));
         }
-        let stop = self.stop.map(OneOrMany::into_vec).unwrap_or_default();
-        if stop.len() > MOST_STOPS || stop.iter().any(|s| s.len() > MOST_STOP_BYTES) {
-            let sentence = format!("stop: at most {MOST_STOPS} texts of {MOST_STOP_BYTES} bytes");
-            return Err(Problem::field("stop", sentence));
-        }
+        let stop = stops("stop", self.stop.map(OneOrMany::into_vec).unwrap_or_default())?;
         Ok(GenerateOptions { sampling, stop, ignore_eos: self.ignore_eos.unwrap_or(false), ..GenerateOptions::new() })
     }
 }
 
 const MOST_STOPS: usize = 32;
 const MOST_STOP_BYTES: usize = 1024;
+
+/// Texts that end an answer, if they are not too many.
+pub fn stops(field: &str, stops: Vec<String>) -> Result<Vec<String>, Problem> {
+    match stops.len() <= MOST_STOPS && stops.iter().all(|s| s.len() <= MOST_STOP_BYTES) {
+        true => Ok(stops),
+        false => Err(Problem::field(field, format!("{field}: at most {MOST_STOPS} texts of {MOST_STOP_BYTES} bytes"))),
+    }
+}
 
 /// How many tokens, of what was asked and what may be.
 pub fn max_tokens(app: &App, field: &str, asked: Option<i64>) -> Result<usize, Problem> {

@@ -8,6 +8,7 @@ mod cut;
 mod lexed;
 mod parse;
 
+use crate::error::excerpt;
 use lexed::Lexed;
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ pub fn to_lark(text: &str) -> Result<String, String> {
     let rules = parse::rules(text)?;
     let root = *rules.names.get("root").ok_or("there is no rule called root")?;
     if let Some((name, _)) = rules.names.iter().find(|(_, id)| rules.bodies[**id].is_none()) {
-        return Err(format!("there is no rule called {name}"));
+        return Err(format!("there is no rule called {}", excerpt(name)));
     }
     let bodies: Vec<Node> = rules.bodies.into_iter().flatten().collect();
     if bodies.len() > MOST_RULES {

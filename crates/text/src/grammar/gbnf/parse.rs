@@ -1,6 +1,7 @@
 //! Reading GBNF.
 
 use super::{DEEPEST, Node};
+use crate::error::excerpt;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -76,13 +77,13 @@ impl Parser<'_> {
             let name = self.name()?;
             self.space(false);
             if !self.eat("::=") {
-                return self.error(format!("after the name {name} a ::= is needed"));
+                return self.error(format!("after the name {} a ::= is needed", excerpt(&name)));
             }
             self.space(true);
             let body = self.either(false)?;
             let id = self.id(&name);
             if self.rules.bodies[id].replace(body).is_some() {
-                return self.error(format!("the rule {name} is there twice"));
+                return self.error(format!("the rule {} is there twice", excerpt(&name)));
             }
             if !matches!(self.peek(), None | Some('\n' | '\r')) {
                 return self.error("the end of the rule is needed");

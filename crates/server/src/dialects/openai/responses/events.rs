@@ -2,7 +2,7 @@
 
 use super::super::chat::logprob;
 use super::super::{Count, id};
-use super::store::Kept;
+use super::store::{Kept, bytes};
 use crate::App;
 use crate::answer::{Part, Reason, Tools, Writer};
 use crate::http::stream::Frame;
@@ -229,7 +229,7 @@ impl Writing {
         });
         if let Some((input, before)) = self.keep.take() {
             let output = self.output.iter().cloned().map(Arc::new).collect();
-            let bytes = before + response.to_string().len();
+            let bytes = before + bytes(&response);
             let id = response["id"].as_str().unwrap_or_default().to_owned();
             let kept = Kept { id, response: response.clone(), input, output, bytes };
             self.app.responses.keep(&self.app.options.limits, kept);
@@ -265,6 +265,11 @@ impl Writer for Writing {
                 // An answer without a word is an empty one.
                 if self.open.is_none() && self.output.is_empty() {
                     frames = self.begin_item(Item::Message, String::new());
+                }
+                // What was chosen last may have no text.
+                let rest = std::mem::take(&mut self.logprobs);
+                if let Some(open) = self.open.as_mut().filter(|open| open.kind == Item::Message) {
+                    open.logprobs.extend(rest);
                 }
                 frames.extend(self.end_item(if ending.reason == Reason::Length { "incomplete" } else { "completed" }));
                 self.count.add(ending);

@@ -11,12 +11,13 @@ use super::sampling::{Sampling, max_tokens};
 use super::{id, tools};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Prompt, Think, Writer};
+use crate::http::address::{Asked, At};
 use crate::http::body::Fields;
 use crate::http::stream::Framing;
 use crate::problem::{Kind, Problem};
 use akunu::Grammar;
 use axum::Json;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use events::Writing;
 use futures_core::Stream;
@@ -48,7 +49,10 @@ pub struct Create {
     top_logprobs: Option<usize>,
     include: Option<Vec<String>>,
     metadata: Option<Map<String, Value>>,
+    #[expect(dead_code, reason = "only a value that means what is done anyway is read")]
     truncation: Option<Truncation>,
+    /// Only `false`.
+    background: Option<bool>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -96,7 +100,7 @@ enum Truncation {
 }
 
 /// Fields that change nothing in the answer: names for logs, places to keep it, prices, limits of tools that are not here.
-const HARMLESS: &[&str] = &[
+pub const HARMLESS: &[&str] = &[
     "user",
     "service_tier",
     "safety_identifier",
@@ -110,7 +114,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
     let mut create: Create = fields.take()?;
     let sampling: Sampling = fields.take()?;
     fields.ignore(HARMLESS);
-    if fields.field::<bool>("background")?.unwrap_or(false) {
+    if create.background.unwrap_or(false) {
         return Err(Problem::field("background", "background is not supported"));
     }
     fields.end()?;
@@ -162,7 +166,7 @@ fn items(app: &App, create: &mut Create) -> Result<(Vec<Arc<Value>>, usize), Pro
     let known = if refers { app.responses.items(limits) } else { HashMap::new() };
     for (i, item) in given.into_iter().enumerate() {
         let item = input::item(&format!("input[{i}]"), item, &known)?;
-        bytes += item.to_string().len();
+        bytes += store::bytes(&item);
         items.push(item);
     }
     Ok((items, bytes))
@@ -212,12 +216,12 @@ fn ask(app: &App, create: Create, sampling: Sampling, items: &[Arc<Value>]) -> R
         "previous_response_id": create.previous_response_id,
         "reasoning": reasoning,
         "store": create.store.unwrap_or(true),
-        "temperature": options.sampling.temperature,
+        "temperature": crate::number::number(options.sampling.temperature),
         "text": text,
         "tool_choice": create.tool_choice.unwrap_or("auto".into()),
         "tools": list,
         "top_logprobs": create.top_logprobs.unwrap_or(0),
-        "top_p": options.sampling.top_p,
+        "top_p": crate::number::number(options.sampling.top_p),
         "truncation": "disabled",
         "usage": null,
     });
@@ -231,18 +235,14 @@ pub struct Kept {
     stream: Option<bool>,
 }
 
-pub async fn get(
-    State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    Query(how): Query<Kept>,
-) -> Result<Json<Value>, Problem> {
+pub async fn get(State(app): State<Arc<App>>, At(id): At, Asked(how): Asked<Kept>) -> Result<Json<Value>, Problem> {
     if how.stream.unwrap_or(false) {
         return Err(Problem::field("stream", "stream: a response that is kept is complete, and not streamed"));
     }
     Ok(Json(app.responses.get(&app.options.limits, &id)?.response))
 }
 
-pub async fn delete(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
+pub async fn delete(State(app): State<Arc<App>>, At(id): At) -> Result<Json<Value>, Problem> {
     app.responses.remove(&app.options.limits, &id)?;
     Ok(Json(json!({ "id": id, "object": "response", "deleted": true })))
 }
@@ -268,8 +268,8 @@ const LARGEST_PAGE: usize = 100;
 
 pub async fn input_items(
     State(app): State<Arc<App>>,
-    Path(id): Path<String>,
-    Query(page): Query<Page>,
+    At(id): At,
+    Asked(page): Asked<Page>,
 ) -> Result<Json<Value>, Problem> {
     let mut items = app.responses.get(&app.options.limits, &id)?.input;
     let limit = page.limit.unwrap_or(USUAL_PAGE);

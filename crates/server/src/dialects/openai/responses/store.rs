@@ -21,6 +21,11 @@ pub struct Kept {
     pub bytes: usize,
 }
 
+/// About the bytes that a value takes: some times those of its text.
+pub fn bytes(value: &Value) -> usize {
+    4 * value.to_string().len()
+}
+
 /// The oldest first.
 #[derive(Debug, Default)]
 pub struct Store(Mutex<VecDeque<(Instant, Kept)>>);

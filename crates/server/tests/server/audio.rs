@@ -1,12 +1,10 @@
 //! Recordings over a socket: a small model that understands tones, and what it says of them in every format.
 #![cfg(feature = "audio")]
 
-mod socket;
-
+use crate::socket::{self, Answer, send, serve};
 use akunu_server::{Entry, Source};
 use akunu_testkit::{TempDir, tones};
 use serde_json::{Value, json};
-use socket::{Answer, send, serve};
 use std::net::SocketAddr;
 
 const PATH: &str = "/v1/audio/transcriptions";
@@ -110,9 +108,9 @@ fn what_is_wrong_with_a_recording_is_said_in_a_sentence() {
         (&[("temperature", "warm")], "temperature"),
         (&[("model", "stories")], "model"),
         (&[("prompt", "a"), ("prompt", "b")], "prompt"),
-        (&[("timestamp_granularities[]", "word")], "timestamp_granularities"),
+        (&[("timestamp_granularities[]", "word")], "timestamp_granularities[]"),
         (&[("stream", "true"), ("response_format", "srt")], "stream"),
-        (&[("include[]", "logprobs")], "include"),
+        (&[("include[]", "logprobs")], "include[]"),
     ];
     for (fields, field) in cases {
         let (status, message, at) = ask(fields, Some(&tones.german));

@@ -1,7 +1,7 @@
 //! A server on a port of its own, and requests to it as bytes on a socket.
 #![allow(dead_code)]
 
-use akunu_server::{Catalog, Entry, Options, Server, Source};
+use akunu_server::{Catalog, Entry, Options, Server};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -19,7 +19,7 @@ pub fn serve(entries: Vec<Entry>, change: impl FnOnce(&mut Options)) -> SocketAd
 
 /// The model inside the binary.
 pub fn stories() -> Entry {
-    Entry::new("stories", Source::Embedded)
+    Entry::embedded()
 }
 
 /// An answer, read to its end.

@@ -1,0 +1,19 @@
+"""LangChain's standard suite on `langchain-anthropic`: `/v1/messages`."""
+
+import os
+
+from langchain_anthropic import ChatAnthropic
+from langchain_tests.integration_tests import ChatModelIntegrationTests
+
+
+class TestChat(ChatModelIntegrationTests):
+    chat_model_class = ChatAnthropic
+    chat_model_params = {
+        "base_url": os.environ["AKUNU_URL"],
+        "api_key": "none",
+        "model": "chat",
+        "temperature": 0,
+        "max_tokens": 256,
+        "max_retries": 0,
+    }
+    supports_anthropic_inputs = False

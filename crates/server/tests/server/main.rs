@@ -1,0 +1,12 @@
+//! The server over a socket, as its clients see it.
+
+mod access;
+mod anthropic;
+#[cfg(feature = "audio")]
+mod audio;
+mod models;
+mod ollama;
+mod openai;
+mod openapi;
+mod responses;
+mod socket;
