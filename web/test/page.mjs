@@ -201,6 +201,8 @@ const steps = {
   },
 
   async "an answer that a closed page interrupts says so, and can be asked for again"(closed) {
+    await closed.evaluate(() => (localStorage["akunu.preferences"] = '{"settings":{"max_tokens":2000}}'));
+    await closed.reload();
     const page = await slowly(closed, 3000, async () => {
       await send(closed, "Slow: tell me a long story.");
       await closed.waitForFunction(() => (document.querySelector("article.answer > .prose")?.textContent ?? "").length > 10);
@@ -658,7 +660,8 @@ for (const [set, options] of [[steps, {}], [phoneSteps, phone]]) {
       console.log(skipped ? `skipped: ${name}: ${skipped}` : `ok: ${name} (${Date.now() - started} ms)`);
     } catch (error) {
       failed += 1;
-      console.log(`FAILED: ${name}\n${error.stack}\n${page.problems.join("\n")}`);
+      const shown = await page.locator("body").innerText({ timeout: 5000 }).catch((unseen) => unseen.message);
+      console.log(`FAILED: ${name}\n${error.stack}\n${page.problems.join("\n")}\nThe page at ${page.url()} shows:\n${shown}\n`);
     }
     await page.context().close();
   }
