@@ -14,7 +14,7 @@ const tools = [{ type: "function", function: { name: "get_weather", description:
 test("models are listed", async () => {
   const names = [];
   for await (const model of client.models.list()) names.push(model.id);
-  for (const name of ["chat", "embed", "hear"]) assert.ok(names.includes(name));
+  for (const name of ["chat", "embed", "speech"]) assert.ok(names.includes(name));
 });
 
 test("a stream says what an answer says", async () => {
@@ -102,7 +102,7 @@ test("a response and its events", async () => {
 
 test("a transcription", async () => {
   const file = createReadStream(`${process.env.AKUNU_FIXTURES}/audio/speech/jfk.flac`);
-  const answer = await client.audio.transcriptions.create({ model: "hear", file });
+  const answer = await client.audio.transcriptions.create({ model: "speech", file });
   assert.match(answer.text, /country/i);
 });
 

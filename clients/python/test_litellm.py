@@ -109,7 +109,7 @@ def test_reranking(url):
 
 def test_a_transcription(url, speech):
     with open(speech, "rb") as file:
-        answer = litellm.transcription(model="openai/hear", api_base=f"{url}/v1", api_key="none", file=file)
+        answer = litellm.transcription(model="openai/speech", api_base=f"{url}/v1", api_key="none", file=file)
     assert "country" in answer.text.lower()
 
 

@@ -62,7 +62,7 @@ def joined(chunks):
 
 def test_models_are_listed_and_found(client):
     names = [model.id for model in client.models.list()]
-    assert {"chat", "embed", "hear"} <= set(names)
+    assert {"chat", "embed", "speech"} <= set(names)
     assert client.models.retrieve("chat").id == "chat"
     with pytest.raises(openai.NotFoundError) as error:
         client.models.retrieve("nobody")

@@ -13,7 +13,7 @@ def client(url):
 
 def transcribe(client, speech, **fields):
     with open(speech, "rb") as file:
-        return client.audio.transcriptions.create(model="hear", file=file, temperature=0, **fields)
+        return client.audio.transcriptions.create(model="speech", file=file, temperature=0, **fields)
 
 
 def test_a_transcription_in_every_form(client, speech):
@@ -39,7 +39,7 @@ def test_segments_and_words_have_times(client, speech):
 
 def test_a_translation(client, speech):
     with open(speech, "rb") as file:
-        assert client.audio.translations.create(model="hear", file=file).text
+        assert client.audio.translations.create(model="speech", file=file).text
 
 
 def test_a_stream_of_a_transcription(client, speech):
@@ -50,7 +50,7 @@ def test_a_stream_of_a_transcription(client, speech):
 
 def test_what_is_wrong_is_named(client, speech):
     with pytest.raises(openai.BadRequestError) as error:
-        client.audio.transcriptions.create(model="hear", file=("noise.wav", b"this is no sound"))
+        client.audio.transcriptions.create(model="speech", file=("noise.wav", b"this is no sound"))
     assert error.value.type == "invalid_request_error"
     with pytest.raises(openai.BadRequestError) as error:
         transcribe(client, speech, response_format="smell")

@@ -79,7 +79,7 @@ static SUITES: &[Suite] = &[
 ];
 
 /// The models that the server has, and what the tests call them.
-const MODELS: &[(&str, &str)] = &[("chat", "smollm2-135m"), ("embed", "minilm"), ("hear", "whisper-tiny")];
+const MODELS: &[(&str, &str)] = &[("chat", "smollm2-135m"), ("embed", "minilm"), ("speech", "whisper-tiny")];
 /// The model that `python/ranker.py` makes a cross-encoder of: no trained one is in the catalog.
 const RANKED: &str = "embed";
 

@@ -1,7 +1,7 @@
 //! Many at once: continuous batching over one engine, and a thread that runs it for callers.
 
 mod chunk;
-pub(crate) mod latency;
+pub(crate) mod metrics;
 pub(crate) mod scheduler;
 pub(crate) mod service;
 

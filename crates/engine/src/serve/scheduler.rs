@@ -7,7 +7,7 @@
 //! not depend on how or with whom it is computed.
 
 use super::chunk::ChunkPace;
-use super::latency::Latency;
+use super::metrics::Metrics;
 use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES};
 use crate::generate::decoder::Decoder;
 use crate::generate::{Finish, GenerateOptions, Piece};
@@ -86,49 +86,6 @@ pub enum Event {
     Finished(Summary),
     /// It could not go on; the sentence says why.
     Failed(String),
-}
-
-/// What goes on, and what has gone on since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Metrics {
-    /// Requests in the KV cache.
-    pub running: usize,
-    /// Requests that wait for room.
-    pub waiting: usize,
-    /// Requests since the start.
-    pub submitted: u64,
-    /// Of those, ended by themselves.
-    pub finished: u64,
-    /// Of those, cancelled.
-    pub cancelled: u64,
-    /// Of those, ended by an error.
-    pub failed: u64,
-    /// Times that a request gave its blocks back.
-    pub preempted: u64,
-    /// Steps computed.
-    pub steps: u64,
-    /// Rows of all steps.
-    pub rows: u64,
-    /// Time spent in steps.
-    pub computing: Duration,
-    /// The longest step.
-    pub longest_step: Duration,
-    /// Tokens of all prompts.
-    pub prompt_tokens: u64,
-    /// Of those, found in the prefix cache.
-    pub cached_tokens: u64,
-    /// Tokens chosen.
-    pub generated_tokens: u64,
-    /// Blocks of the largest KV pool that generations or the prefix cache hold.
-    pub blocks_used: usize,
-    /// Of those, blocks that the prefix cache holds, alone or with generations.
-    pub blocks_cached: usize,
-    /// All blocks of that pool.
-    pub blocks: usize,
-    /// From submission to the first token.
-    pub first_token: Latency,
-    /// From one token to the next, of the same request.
-    pub gap: Latency,
 }
 
 struct Job {

@@ -1,6 +1,7 @@
 //! A scheduler on a thread of its own, for any number of callers: blocking or async.
 
-use super::scheduler::{Event, Metrics, Request, RequestId, Scheduler, Summary};
+use super::metrics::Metrics;
+use super::scheduler::{Event, Request, RequestId, Scheduler, Summary};
 use crate::engine::made;
 use crate::generate::Piece;
 use crate::{Engine, Error, SchedulerOptions};

@@ -89,8 +89,8 @@ impl Catalog {
                 // Of a model in parts the first opens all.
                 false => {
                     let part = file_name.contains("-of-") && !file_name.contains("-00001-of-");
-                    let whisper = file_name.starts_with("ggml-") && file_name.ends_with(".bin");
-                    file_name.ends_with(".gguf") && !part || whisper
+                    let speech = file_name.starts_with("ggml-") && file_name.ends_with(".bin");
+                    file_name.ends_with(".gguf") && !part || speech
                 }
             };
             if is_model {

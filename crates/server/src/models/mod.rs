@@ -2,15 +2,15 @@
 
 mod catalog;
 mod generator;
-#[cfg(feature = "audio")]
-mod hearer;
 mod reader;
+#[cfg(feature = "audio")]
+mod scribe;
 
 pub use catalog::{Catalog, Entry, Source};
 pub use generator::Generator;
-#[cfg(feature = "audio")]
-pub use hearer::{Heard, Hearer, Recording, end as heard_to_the_end};
 pub use reader::{Item, Reader};
+#[cfg(feature = "audio")]
+pub use scribe::{Recording, Said, Scribe, end as said_to_the_end};
 
 use crate::Options;
 use crate::problem::{Kind, Problem};
@@ -84,9 +84,9 @@ impl Models {
 
     /// The model that writes down speech.
     #[cfg(feature = "audio")]
-    pub async fn hearer(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Hearer>, Problem> {
+    pub async fn scribe(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Scribe>, Problem> {
         let entry = self.catalog.find(name, &[Purpose::Transcribe])?;
-        self.get(entry, Role::Transcribe, Hearer::load).await
+        self.get(entry, Role::Transcribe, Scribe::load).await
     }
 
     /// Lets the model that writes go, where nobody uses it.

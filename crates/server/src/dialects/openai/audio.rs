@@ -4,7 +4,7 @@ use super::error;
 use crate::App;
 use crate::http::form::Form;
 use crate::http::stream::{self, Frame, Framing};
-use crate::models::{Heard, Recording, heard_to_the_end};
+use crate::models::{Recording, Said, said_to_the_end};
 use crate::problem::Problem;
 use akunu::speech::{Decoding, LANGUAGES, Segment, Task, TranscribeOptions, srt, vtt};
 use axum::Json;
@@ -88,7 +88,7 @@ async fn create(State(app): State<Arc<App>>, form: Form, task: Task) -> Result<R
     if streams && !matches!(format, Format::Json | Format::Text) {
         return Err(Problem::field("stream", "stream needs response_format to be json or text"));
     }
-    let hearer = app.models.hearer(asked.model.as_deref()).await?;
+    let scribe = app.models.scribe(asked.model.as_deref()).await?;
     let options = TranscribeOptions {
         language: asked.language.filter(|language| !language.is_empty()),
         task,
@@ -97,16 +97,16 @@ async fn create(State(app): State<Arc<App>>, form: Form, task: Task) -> Result<R
         words: times.contains(&Granularity::Word),
         ..TranscribeOptions::default()
     };
-    let mut heard = hearer.transcribe(file, options)?;
+    let mut said = scribe.transcribe(file, options)?;
     if streams {
         // What is wrong with the recording shows before anything is said, and has a status of its own.
-        let first = heard.recv().await;
-        if let Some(Heard::End(Err(problem))) = first {
+        let first = said.recv().await;
+        if let Some(Said::End(Err(problem))) = first {
             return Err(problem);
         }
-        return Ok(stream::response(Framing::Events, Deltas { first, heard, ended: false }));
+        return Ok(stream::response(Framing::Events, Deltas { first, said, ended: false }));
     }
-    let Recording { transcript, seconds } = heard_to_the_end(heard).await?;
+    let Recording { transcript, seconds } = said_to_the_end(said).await?;
     let as_text = |text: String| ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response();
     Ok(match format {
         Format::Text => as_text(format!("{}\n", transcript.text())),
@@ -171,10 +171,10 @@ fn segment(id: usize, segment: &Segment) -> Value {
     })
 }
 
-/// What is heard, as events.
+/// What is said, as events.
 struct Deltas {
-    first: Option<Heard>,
-    heard: UnboundedReceiver<Heard>,
+    first: Option<Said>,
+    said: UnboundedReceiver<Said>,
     ended: bool,
 }
 
@@ -187,19 +187,19 @@ impl Stream for Deltas {
         }
         let next = match self.first.take() {
             Some(first) => Some(first),
-            None => match self.heard.poll_recv(context) {
+            None => match self.said.poll_recv(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(next) => next,
             },
         };
-        self.ended = !matches!(next, Some(Heard::Segment(_)));
-        let Some(heard) = next else { return Poll::Ready(None) };
-        let event = match heard {
-            Heard::Segment(segment) => json!({ "type": "transcript.text.delta", "delta": segment.text }),
-            Heard::End(Ok(Recording { transcript, seconds })) => {
+        self.ended = !matches!(next, Some(Said::Segment(_)));
+        let Some(said) = next else { return Poll::Ready(None) };
+        let event = match said {
+            Said::Segment(segment) => json!({ "type": "transcript.text.delta", "delta": segment.text }),
+            Said::End(Ok(Recording { transcript, seconds })) => {
                 json!({ "type": "transcript.text.done", "text": transcript.text(), "usage": usage(seconds) })
             }
-            Heard::End(Err(problem)) => error(&problem),
+            Said::End(Err(problem)) => error(&problem),
         };
         Poll::Ready(Some(vec![Frame::Data(event)]))
     }

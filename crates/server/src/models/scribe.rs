@@ -17,14 +17,14 @@ use tokio::sync::{Mutex, OwnedMutexGuard, Semaphore};
 /// Requests that may wait and run: each holds its recording.
 const WAITING: usize = 16;
 
-pub struct Hearer {
+pub struct Scribe {
     limits: Limits,
     transcriber: Arc<Mutex<Transcriber>>,
     room: Arc<Semaphore>,
 }
 
 /// Something that was understood.
-pub enum Heard {
+pub enum Said {
     Segment(Segment),
     /// Nothing more comes.
     End(Result<Recording, Problem>),
@@ -36,7 +36,7 @@ pub struct Recording {
     pub seconds: f64,
 }
 
-impl Hearer {
+impl Scribe {
     pub fn load(_: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
         let load = LoadOptions { context: None, ..options.load.clone() };
         Ok(Self {
@@ -51,7 +51,7 @@ impl Hearer {
         self: Arc<Self>,
         recording: Bytes,
         options: TranscribeOptions,
-    ) -> Result<UnboundedReceiver<Heard>, Problem> {
+    ) -> Result<UnboundedReceiver<Said>, Problem> {
         let place = self.room.clone().try_acquire_owned().map_err(|_| queue_full())?;
         let (sender, receiver) = unbounded_channel();
         tokio::spawn(async move {
@@ -62,7 +62,7 @@ impl Hearer {
             let (limits, said) = (self.limits, sender.clone());
             let work = move || transcribe(transcriber, recording, limits, &options, &said);
             let end = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(panic.into()));
-            let _ = sender.send(Heard::End(end));
+            let _ = sender.send(Said::End(end));
             // In use until here.
             drop((self, place));
         });
@@ -75,22 +75,22 @@ fn transcribe(
     recording: Bytes,
     limits: Limits,
     options: &TranscribeOptions,
-    said: &UnboundedSender<Heard>,
+    said: &UnboundedSender<Said>,
 ) -> Result<Recording, Problem> {
     let flow = |goes_on: bool| if goes_on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) };
     let open = || Source::new_within("the recording", Box::new(Cursor::new(recording.clone())), limits);
     let mut features = Features::read(open, transcriber.bands(), |_| {}).map_err(akunu::Error::from)?;
     let transcript = transcriber.transcribe(&mut features, options, |event| match event {
-        Event::Segment(segment) => flow(said.send(Heard::Segment(segment.clone())).is_ok()),
+        Event::Segment(segment) => flow(said.send(Said::Segment(segment.clone())).is_ok()),
         _ => flow(!said.is_closed()),
     })?;
     Ok(Recording { transcript, seconds: features.seconds() })
 }
 
-/// The end of what is heard.
-pub async fn end(mut heard: UnboundedReceiver<Heard>) -> Result<Recording, Problem> {
-    while let Some(heard) = heard.recv().await {
-        if let Heard::End(end) = heard {
+/// The end of what is said.
+pub async fn end(mut said: UnboundedReceiver<Said>) -> Result<Recording, Problem> {
+    while let Some(said) = said.recv().await {
+        if let Said::End(end) = said {
             return end;
         }
     }
