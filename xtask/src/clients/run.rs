@@ -144,7 +144,9 @@ fn sorted(report: &str, suite: &str, reasons: &Reasons) -> anyhow::Result<Result
             (Outcome::Failed, None) => results.failed.push((test, said)),
             (Outcome::Failed, Some(reason)) => results.not_applicable.push((test, reason.to_owned())),
             (Outcome::Skipped, reason) => {
-                results.not_applicable.push((test, reason.map_or_else(|| format!("skips itself: {said}"), str::to_owned)));
+                results
+                    .not_applicable
+                    .push((test, reason.map_or_else(|| format!("skips itself: {said}"), str::to_owned)));
             }
         }
     }
@@ -181,7 +183,7 @@ impl Drop for Server {
 }
 
 /// The versions that a list of packages pins.
-pub(super) fn version(place: &Path, suite: &Suite) -> anyhow::Result<String> {
+pub(super) fn version(sources: &Path, suite: &Suite) -> anyhow::Result<String> {
     match suite.runner {
         Runner::LlamaCpp => Ok(String::new()),
         Runner::Python => {
@@ -204,7 +206,9 @@ mod tests {
     fn a_test_counts_once_with_the_worst_that_was_said_of_it() {
         let reasons = r#"{"s":{"b[*":"no model here sees","c":"is not so"}}"#;
         let reasons = Reasons(serde_json::from_str(reasons).unwrap());
-        let line = |test, outcome, reason| format!("{{\"test\":\"{test}\",\"outcome\":\"{outcome}\",\"reason\":\"{reason}\"}}\n");
+        let line = |test, outcome, reason| {
+            format!("{{\"test\":\"{test}\",\"outcome\":\"{outcome}\",\"reason\":\"{reason}\"}}\n")
+        };
         let report = [
             line("a", "passed", ""),
             line("a", "failed", "at the end"),

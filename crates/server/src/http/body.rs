@@ -33,7 +33,6 @@ impl From<Map<String, Value>> for Fields {
 }
 
 impl Fields {
-
     pub fn parse(bytes: &[u8]) -> Result<Self, Problem> {
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
