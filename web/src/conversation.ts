@@ -20,6 +20,8 @@ export interface Stats {
   perSecond: number;
   /** From sending to the first token, as this browser saw it. */
   firstMs: number;
+  /** Where and why the prompt left what the cache had of it. */
+  miss?: string;
 }
 
 export interface Message {

@@ -145,7 +145,8 @@ async function chat(body, response) {
     total_tokens: prompt_tokens + count,
     prompt_tokens_details: { cached_tokens: Math.floor(prompt_tokens * 0.8) },
   };
-  const timings = { prompt_ms: 41, predicted_ms, predicted_per_second: (count * 1000) / predicted_ms };
+  const cache_miss = { why: `new from token ${usage.prompt_tokens_details.cached_tokens} on`, token: 9, message: body.messages.length - 1 };
+  const timings = { prompt_ms: 41, cache_miss, predicted_ms, predicted_per_second: (count * 1000) / predicted_ms };
   send({ ...head, choices: [], usage, timings });
   send("[DONE]");
   response.end();

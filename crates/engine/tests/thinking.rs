@@ -32,6 +32,7 @@ fn tokens(engine: &mut Engine, prompt: &[u32], options: GenerateOptions) -> Vec<
 #[test]
 fn so_many_tokens_are_thought_and_then_the_closing_sentence_comes() {
     let mut engine = engine();
+    let options = |budget, temperature| options(budget, temperature).ignore_eos(true);
     let (prompt, closing) = ([1, 77, 200], closing(&engine));
     for temperature in [0.0, 0.9] {
         let free = GenerateOptions { thoughts: Thoughts::default(), ..options(0, temperature) };

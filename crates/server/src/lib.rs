@@ -8,6 +8,7 @@ mod dialects;
 mod http;
 mod metrics;
 mod models;
+mod number;
 mod options;
 mod problem;
 

@@ -1,5 +1,5 @@
-//! Tokenizers, chat templates and grammars: text to token ids and back, conversations to prompts, and which tokens may
-//! come next.
+//! Tokenizers, chat templates, grammars and replies: text to token ids and back, conversations to prompts, which tokens may
+//! come next, and what a model's answer says.
 //!
 //! This crate knows no models and no tensors. A [`Tokenizer`] comes from a GGUF file's metadata or from `tokenizer.json`;
 //! whichever way, it is the same machine: added tokens are cut out, the rest is normalized, split into words, and each

@@ -17,7 +17,12 @@ export interface Chunk {
     finish_reason?: string | null;
   }[];
   usage?: { prompt_tokens?: number; completion_tokens?: number; prompt_tokens_details?: { cached_tokens?: number } } | null;
-  timings?: { prompt_ms?: number; predicted_ms?: number; predicted_per_second?: number } | null;
+  timings?: {
+    prompt_ms?: number;
+    predicted_ms?: number;
+    predicted_per_second?: number;
+    cache_miss?: { why?: string; message?: number | null } | null;
+  } | null;
 }
 
 type Sent =

@@ -141,6 +141,7 @@ function withChunk(message: Message, chunk: Chunk, asked: number, first: number)
   if (tool_calls?.length) next.calls = addCalls(next.calls ?? [], tool_calls);
   if (choice?.finish_reason) next.finish = choice.finish_reason;
   const { usage, timings } = chunk;
+  const { why, message: missed } = timings?.cache_miss ?? {};
   if (usage || timings) {
     next.stats = {
       prompt: usage?.prompt_tokens ?? next.stats?.prompt ?? 0,
@@ -150,6 +151,7 @@ function withChunk(message: Message, chunk: Chunk, asked: number, first: number)
       predictedMs: timings?.predicted_ms ?? next.stats?.predictedMs ?? performance.now() - (first || asked),
       perSecond: timings?.predicted_per_second ?? next.stats?.perSecond ?? 0,
       firstMs: 0,
+      ...(why ? { miss: typeof missed === "number" ? `${why}, in message ${missed + 1}` : why } : {}),
     };
   }
   return next;

@@ -94,7 +94,7 @@ function readCall(value: unknown, at: string): ToolCall {
 
 function readStats(value: unknown, at: string): Stats {
   const from = fields(value, at);
-  const read = (key: keyof Stats) => count(from[key], `${at}.${key}`);
+  const read = (key: Exclude<keyof Stats, "miss">) => count(from[key], `${at}.${key}`);
   return {
     prompt: read("prompt"),
     cached: read("cached"),
@@ -103,6 +103,7 @@ function readStats(value: unknown, at: string): Stats {
     predictedMs: read("predictedMs"),
     perSecond: read("perSecond"),
     firstMs: read("firstMs"),
+    ...(from.miss === undefined ? {} : { miss: string(from.miss, `${at}.miss`) }),
   };
 }
 

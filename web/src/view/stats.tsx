@@ -17,7 +17,8 @@ export function StatsButton({ message, named }: { message: Message; named: boole
     ["Speed", stats.perSecond ? speed(stats.perSecond) : "unknown"],
     ["First token after", duration(stats.firstMs)],
     ["Prompt", `${integer(stats.prompt)} tokens`],
-    ["Of these from the cache", integer(stats.cached)],
+    ["From the cache", `${integer(stats.cached)} tokens`],
+    ...(stats.miss ? [["The rest", stats.miss] as [string, string]] : []),
     ["Reading the prompt", duration(stats.promptMs)],
     ["Context", context ? `${integer(total)} of ${integer(context)}` : integer(total)],
   ];

@@ -38,7 +38,9 @@ fn python(place: &Place, lists: &[Runner]) -> Result<PathBuf, String> {
         succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        lists.iter().for_each(|list| drop(pip.arg("-r").arg(list)));
+        for list in &lists {
+            pip.arg("-r").arg(list);
+        }
         succeed(&mut pip)
     })?;
     Ok(python)

@@ -14,7 +14,7 @@ pub const FRAMES_PER_TIMESTAMP: usize = FRAME_RATE / TIMESTAMPS_PER_SECOND;
 
 /// Where the bytes of a token come from.
 enum Words {
-    Ranked(Ranked),
+    Ranked(Box<Ranked>),
     Tokenizer(Tokenizer),
 }
 
@@ -38,7 +38,7 @@ impl Vocabulary {
         let marks = SpeechMarks::of_size(size).ok_or(Error::NotSpeech { vocab: size })?;
         let words = match tokenizer {
             Some(tokenizer) => Words::Tokenizer(tokenizer.clone()),
-            None => Words::Ranked(Ranked::new(file.tokens())?.within(file.limits())),
+            None => Words::Ranked(Box::new(Ranked::new(file.tokens())?.within(file.limits()))),
         };
         let vocabulary = Self { words, marks };
         match vocabulary.bytes(0).is_empty() {

@@ -7,6 +7,7 @@ use crate::dialects::operation::{Operation, get, post};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::models::{Generator, InUse};
+use crate::number::number;
 use crate::problem::Problem;
 use akunu::{Grammar, LogProbs};
 use axum::Json;
@@ -84,10 +85,10 @@ async fn completion(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
     let settings = json!({
         "n_predict": request.n_predict.unwrap_or(-1),
         "seed": options.sampling.seed,
-        "temperature": options.sampling.temperature,
+        "temperature": number(options.sampling.temperature),
         "top_k": options.sampling.top_k,
-        "top_p": options.sampling.top_p,
-        "min_p": options.sampling.min_p,
+        "top_p": number(options.sampling.top_p),
+        "min_p": number(options.sampling.min_p),
     });
     let model = request.model;
     let ask = Ask { model, prompt, options, choices: 1, form, think: Think::Usual, tools: Tools::none() };
@@ -137,10 +138,7 @@ async fn mixed(app: &App, model: Option<&str>, parts: Vec<PromptPart>) -> Result
 }
 
 fn probability(generator: &Generator, token: u32, of: &LogProbs) -> Value {
-    let one = |token: u32, p: f32| {
-        let p = if p.is_finite() { p } else { -9999.0 };
-        json!({ "id": token, "token": generator.token_text(token), "bytes": generator.token_bytes(token), "logprob": p })
-    };
+    let one = |token: u32, p: f32| json!({ "id": token, "token": generator.token_text(token), "bytes": generator.token_bytes(token), "logprob": number(p) });
     let mut value = one(token, of.chosen);
     value["top_logprobs"] = of.top.iter().map(|(token, p)| one(*token, *p)).collect();
     value

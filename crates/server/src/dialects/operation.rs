@@ -49,6 +49,13 @@ impl Operation {
     pub fn takes_form<T: JsonSchema>(self) -> Self {
         let mut form = self.takes_as::<T>("multipart/form-data");
         if let Some((_, body)) = &mut form.body {
+            // All its fields are texts: none is `null`.
+            body["additionalProperties"] = false.into();
+            for (_, property) in body["properties"].as_object_mut().into_iter().flatten() {
+                if let Some(kinds) = property["type"].as_array_mut() {
+                    kinds.retain(|kind| kind != "null");
+                }
+            }
             body["properties"]["file"] = json!({ "type": "string", "format": "binary" });
             body["required"] = json!(["file"]);
         }

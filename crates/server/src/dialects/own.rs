@@ -118,6 +118,7 @@ async fn detokenize(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ApplyTemplate {
     model: Option<String>,
+    #[schemars(with = "Vec<super::openai::Message>")]
     messages: Vec<Map<String, Value>>,
     tools: Option<Vec<Value>>,
     add_generation_prompt: Option<bool>,

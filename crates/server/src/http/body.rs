@@ -70,11 +70,6 @@ impl Fields {
         self.0.remove(name).filter(|v| !v.is_null()).map(|value| read(value, name)).transpose()
     }
 
-    /// One field that must be there.
-    pub fn required<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, Problem> {
-        self.field(name)?.ok_or_else(|| Problem::field(name, format!("{name} is missing")).code("missing_field"))
-    }
-
     /// Lets fields be that change nothing in the answer.
     pub fn ignore(&mut self, names: &[&str]) {
         names.iter().for_each(|name| drop(self.0.remove(*name)));

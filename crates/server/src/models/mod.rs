@@ -44,11 +44,7 @@ struct Resident {
 /// A model that is loaded, for lists.
 pub struct Loaded {
     pub entry: usize,
-    pub purpose: &'static str,
     pub bytes: u64,
-    pub busy: bool,
-    /// Seconds since it was last asked for.
-    pub idle: u64,
     pub generator: Option<InUse<Generator>>,
 }
 
@@ -106,20 +102,7 @@ impl Models {
     pub fn loaded(&self) -> Vec<Loaded> {
         self.lock()
             .iter()
-            .map(|r| Loaded {
-                entry: r.entry,
-                purpose: match r.role {
-                    Role::Generate => "generate",
-                    Role::Embed => "embed",
-                    Role::Rank => "rank",
-                    #[cfg(feature = "audio")]
-                    Role::Transcribe => "transcribe",
-                },
-                bytes: r.bytes,
-                busy: Arc::strong_count(&r.what) > 1,
-                idle: r.used.elapsed().as_secs(),
-                generator: r.what.clone().downcast().ok(),
-            })
+            .map(|r| Loaded { entry: r.entry, bytes: r.bytes, generator: r.what.clone().downcast().ok() })
             .collect()
     }
 

@@ -11,7 +11,6 @@ pub struct Reader {
     pub name: String,
     embedder: Mutex<Embedder>,
     pub width: usize,
-    pub context: usize,
 }
 
 /// What to read.
@@ -32,12 +31,7 @@ impl Reader {
         // Its own context: vectors of texts have nothing to do with that of conversations.
         let load = LoadOptions { context: None, ..options.load.clone() };
         let embedder = Embedder::from_file(file, load, reading)?;
-        Ok(Self {
-            name: entry.name.clone(),
-            width: embedder.width(),
-            context: embedder.context(),
-            embedder: Mutex::new(embedder),
-        })
+        Ok(Self { name: entry.name.clone(), width: embedder.width(), embedder: Mutex::new(embedder) })
     }
 
     /// How many numbers a vector is to have, of what was asked and what there are.

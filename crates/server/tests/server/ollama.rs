@@ -179,8 +179,8 @@ fn faults_are_one_sentence_that_names_the_field() {
     for (path, request, name) in rows {
         let answer = post(address, path, &request);
         let body = answer.json();
-        let fields: Vec<&String> = body.as_object().unwrap().keys().collect();
-        assert_eq!((answer.status, fields), (400, vec![&"error".to_owned()]), "{body}");
+        let fields: Vec<&str> = body.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!((answer.status, fields), (400, vec!["error"]), "{body}");
         assert!(body["error"].as_str().unwrap().contains(name), "{request}: {body}");
     }
     assert_eq!(post(address, "/api/pull", &json!({})).json()["error"], "there is nothing at /api/pull");

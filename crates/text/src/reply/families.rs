@@ -110,7 +110,10 @@ pub fn generic() -> Family {
 pub fn families() -> Vec<Family> {
     let object = ("{\"name\": \"", ARGUMENTS, "}");
     let with_id = format!(", \"id\": \"{ID}\"}}");
-    let cohere = format!("{{\"tool_call_id\": \"{ID}\", \"tool_name\": \"");
+    let tool_id = format!("{{\"tool_call_id\": \"{ID}\", \"tool_name\": \"");
+    let cohere = |before: &str| {
+        list("cohere", "<|START_ACTION|>[\n    ", (before, PARAMETERS, "}"), ",\n    ", "\n]<|END_ACTION|>")
+    };
     vec![
         marked("hermes", "<tool_call>\n{\"name\": \"", ARGUMENTS, "}\n</tool_call>", "\n"),
         tagged(
@@ -187,10 +190,8 @@ pub fn families() -> Vec<Family> {
             ..marked("gemma4", "<|tool_call>call:", "", "<tool_call|>", "")
         },
         marked("functionary", "<function=", ">", "</function>", ""),
-        Family {
-            text: ("<|START_RESPONSE|>", "<|END_RESPONSE|>"),
-            ..list("cohere", "<|START_ACTION|>[\n    ", (&cohere, PARAMETERS, "}"), ",\n    ", "\n]<|END_ACTION|>")
-        },
+        Family { text: ("<|START_RESPONSE|>", "<|END_RESPONSE|>"), ..cohere(&tool_id) },
+        Family { text: ("<|START_TEXT|>", "<|END_TEXT|>"), ..cohere(&tool_id) },
     ]
 }
 

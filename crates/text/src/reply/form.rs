@@ -78,7 +78,12 @@ impl Form<'_> {
             starts.extend(self.calls(tools, parallel && pieces.next.is_some(), free, gap)?);
         }
         if !calls_only {
-            let (open, close) = (pieces.text.0.lark(), pieces.text.1.lark());
+            // Only a token ends a text that may be anything.
+            let (before, close) = pieces.text.1.split_at_token();
+            let (open, close) = match before.is_empty() {
+                true => (pieces.text.0.lark(), close.lark()),
+                false => Default::default(),
+            };
             let body = match answer {
                 Some(answer) => {
                     let answer = lark_of(answer, &self.inner.tokenizer.limits())?;

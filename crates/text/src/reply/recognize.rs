@@ -76,7 +76,8 @@ impl Probe<'_> {
                 });
                 let rendered = answers.into_iter().flatten().find(|text| text.contains("rzum"));
                 let Some(rendered) = rendered else { continue };
-                let writes = |family: &Family| count == 1 || family.next.is_some();
+                let source = self.template.source();
+                let writes = |family: &Family| source.contains(family.text.0) && (count == 1 || family.next.is_some());
                 let mut known: Vec<Family> = families::families().into_iter().filter(writes).collect();
                 let written = |family: &Family| write(family, &NAMES[..count], &arguments);
                 let exact = known.iter().position(|family| rendered.contains(&written(family)));

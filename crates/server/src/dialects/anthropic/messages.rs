@@ -113,7 +113,7 @@ enum OutputFormat {
 }
 
 /// Fields that change nothing in the answer: who asks, where it is computed, what to keep in a cache that keeps everything.
-pub const HARMLESS: &[&str] = &["metadata", "service_tier", "inference_geo", "cache_control"];
+pub const HARMLESS: &[&str] = &["metadata", "service_tier", "inference_geo", "speed", "cache_control"];
 
 fn take(mut fields: Fields) -> Result<(Conversation, Generation), Problem> {
     let both = (fields.take()?, fields.take()?);

@@ -35,6 +35,7 @@ pub struct Transcription {
     temperature: Option<f32>,
     stream: Option<bool>,
     /// Silence always decides where a recording is cut.
+    #[expect(dead_code, reason = "only a value that means what is done anyway is read")]
     chunking_strategy: Option<Chunking>,
 }
 
@@ -163,7 +164,7 @@ fn segment(id: usize, segment: &Segment) -> Value {
         "end": time(segment.end),
         "text": segment.text,
         "tokens": segment.tokens,
-        "temperature": segment.temperature,
+        "temperature": crate::number::number(segment.temperature),
         "avg_logprob": segment.log_probability,
         "compression_ratio": segment.compression_ratio,
         "no_speech_prob": segment.no_speech,

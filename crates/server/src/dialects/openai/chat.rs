@@ -7,6 +7,7 @@ use crate::answer::{self, Answer, Ask, Choice, Part, Prompt, Think, Writer};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::models::{Generator, InUse};
+use crate::number::number;
 use crate::problem::Problem;
 use akunu::{Grammar, LogProbs};
 use axum::extract::State;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Chat {
     model: Option<String>,
+    #[schemars(with = "Vec<super::shapes::Message>", length(min = 1))]
     messages: Vec<Map<String, Value>>,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
@@ -106,6 +108,8 @@ pub const HARMLESS: &[&str] = &[
     "prompt_cache_retention",
     "cache_prompt",
     "id_slot",
+    "timings_per_token",
+    "return_progress",
     "verbosity",
 ];
 
@@ -149,8 +153,16 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
     if chat.messages.len() > most {
         return Err(Problem::field("messages", format!("messages must have at most {most} messages")));
     }
-    let messages =
+    let messages: Vec<Value> =
         chat.messages.into_iter().enumerate().map(|(i, message)| plain(i, message)).collect::<Result<_, _>>()?;
+    let begun = |m: &Value| m["role"] == "assistant" && m.get("tool_calls").is_none();
+    if let [.., before, last] = &messages[..]
+        && begun(before)
+        && begun(last)
+    {
+        let sentence = "messages must not end with two of the assistant: only one can be gone on with";
+        return Err(Problem::field("messages", sentence));
+    }
     let (field, tokens) = match chat.max_completion_tokens {
         Some(n) => ("max_completion_tokens", Some(n)),
         None => ("max_tokens", chat.max_tokens),
@@ -219,7 +231,7 @@ pub fn plain_at(place: &str, mut message: Map<String, Value>) -> Result<Value, P
         Some(Value::Array(parts)) => {
             let mut text = String::new();
             for (i, part) in parts.iter().enumerate() {
-                let kind = part["type"].as_str().unwrap_or("text");
+                let kind = if part["type"].is_null() { "text" } else { part["type"].as_str().unwrap_or_default() };
                 match (kind, part["text"].as_str()) {
                     ("text" | "input_text" | "output_text", Some(part)) => text += part,
                     ("refusal", _) => text += part["refusal"].as_str().unwrap_or_default(),
@@ -278,11 +290,7 @@ fn choice(generator: &Generator, index: usize, choice: &Choice) -> Value {
 }
 
 pub fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
-    let one = |token: u32, p: f32| {
-        // What has no likelihood at all has no number in JSON either.
-        let p = if p.is_finite() { p } else { -9999.0 };
-        json!({ "token": generator.token_text(token), "logprob": p, "bytes": generator.token_bytes(token) })
-    };
+    let one = |token: u32, p: f32| json!({ "token": generator.token_text(token), "logprob": number(p), "bytes": generator.token_bytes(token) });
     let mut value = one(token, of.chosen);
     value["top_logprobs"] = of.top.iter().map(|(token, p)| one(*token, *p)).collect();
     value
@@ -320,7 +328,7 @@ impl Chunks {
 
 impl Writer for Chunks {
     fn begin(&mut self, choices: usize) -> Vec<Frame> {
-        (0..choices).flat_map(|i| self.delta(i, json!({ "role": "assistant", "content": "" }), None)).collect()
+        (0..choices).flat_map(|i| self.delta(i, json!({ "role": "assistant", "content": null }), None)).collect()
     }
 
     fn part(&mut self, choice: usize, part: Part) -> Vec<Frame> {

@@ -7,6 +7,7 @@ use crate::answer::{self, Answer, Ask, Part, Prompt, Think, Tools, Writer};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::models::{Generator, InUse};
+use crate::number::number;
 use crate::problem::Problem;
 use akunu::{Grammar, LogProbs};
 use axum::extract::State;
@@ -163,15 +164,14 @@ impl Head {
 
 /// In the form of this older API: lists side by side.
 fn logprobs(generator: &Generator, tokens: &[(u32, LogProbs)], mut offset: usize) -> Value {
-    let finite = |p: f32| if p.is_finite() { p } else { -9999.0 };
     let (mut texts, mut chosen, mut top, mut offsets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (token, of) in tokens {
         let text = generator.token_text(*token);
         offsets.push(offset);
         offset += text.len();
         texts.push(text);
-        chosen.push(finite(of.chosen));
-        let likeliest = of.top.iter().map(|(token, p)| (generator.token_text(*token), finite(*p).into()));
+        chosen.push(number(of.chosen));
+        let likeliest = of.top.iter().map(|(token, p)| (generator.token_text(*token), number(*p)));
         top.push(Value::Object(likeliest.collect()));
     }
     json!({ "tokens": texts, "token_logprobs": chosen, "top_logprobs": top, "text_offset": offsets })

@@ -3,6 +3,7 @@
 use crate::App;
 use crate::http::body::Fields;
 use crate::models::Item;
+use crate::number::number;
 use crate::problem::Problem;
 use akunu::TooLong;
 use axum::Json;
@@ -27,6 +28,14 @@ enum Input {
     Tokens(Vec<u32>),
     Texts(Vec<String>),
     ManyTokens(Vec<Vec<u32>>),
+    Mixed(Vec<TextOrTokens>),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum TextOrTokens {
+    Text(String),
+    Tokens(Vec<u32>),
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -47,6 +56,13 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
         Input::Tokens(tokens) if tokens.is_empty() => Vec::new(),
         Input::Tokens(tokens) => vec![Item::Tokens(tokens)],
         Input::ManyTokens(many) => many.into_iter().map(Item::Tokens).collect(),
+        Input::Mixed(items) => items
+            .into_iter()
+            .map(|item| match item {
+                TextOrTokens::Text(text) => Item::Text(text),
+                TextOrTokens::Tokens(tokens) => Item::Tokens(tokens),
+            })
+            .collect(),
     };
     check_count(&app, "input", items.len())?;
     let reader = app.models.embedder(request.model.as_deref()).await?;
@@ -57,8 +73,8 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
     let data = read.vectors.into_iter().enumerate().map(|(index, mut vector)| {
         vector.truncate(width);
         akunu::normalize(&mut vector);
-        let embedding = match encoding {
-            Encoding::Float => json!(vector),
+        let embedding: Value = match encoding {
+            Encoding::Float => vector.into_iter().map(number).collect(),
             Encoding::Base64 => base64(&vector.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>()).into(),
         };
         json!({ "object": "embedding", "index": index, "embedding": embedding })
@@ -72,6 +88,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
 pub struct Rerank {
     model: Option<String>,
     query: String,
+    #[schemars(length(min = 1))]
     documents: Option<Vec<Document>>,
     /// An older name.
     texts: Option<Vec<Document>>,
@@ -110,7 +127,7 @@ pub async fn rerank(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
     order.sort_by(|&a, &b| score(b).total_cmp(&score(a)));
     order.truncate(request.top_n.unwrap_or(usize::MAX));
     let results = order.into_iter().map(|index| {
-        let mut result = json!({ "index": index, "relevance_score": score(index) });
+        let mut result = json!({ "index": index, "relevance_score": number(score(index)) });
         if request.return_documents.unwrap_or(false) {
             result["document"] = json!({ "text": documents[index] });
         }

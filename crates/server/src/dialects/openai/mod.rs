@@ -13,6 +13,7 @@ mod tools;
 
 pub use chat::plain as plain_message;
 pub use responses::Store;
+pub use shapes::Message;
 pub use tools::tools;
 
 use crate::answer::{Ending, Gathered, Reason};

@@ -1,6 +1,41 @@
-//! What answers look like, for `/openapi.json`: see `Operation::gives`.
+//! What messages and answers look like, for `/openapi.json`: see `Operation::gives`.
 
+use schemars::JsonSchema;
 use serde_json::{Value, json};
+
+/// A message of a request, which has more fields than these.
+#[derive(JsonSchema)]
+#[allow(dead_code)]
+pub struct Message {
+    role: String,
+    content: Content,
+}
+
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code)]
+enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+    /// Of a message that only calls tools.
+    Nothing,
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code)]
+struct Part {
+    r#type: Option<Kind>,
+    text: String,
+}
+
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+#[allow(dead_code)]
+enum Kind {
+    Text,
+    InputText,
+    OutputText,
+}
 
 fn usage() -> Value {
     json!({

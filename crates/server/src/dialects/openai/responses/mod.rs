@@ -49,6 +49,7 @@ pub struct Create {
     top_logprobs: Option<usize>,
     include: Option<Vec<String>>,
     metadata: Option<Map<String, Value>>,
+    #[expect(dead_code, reason = "only a value that means what is done anyway is read")]
     truncation: Option<Truncation>,
     /// Only `false`.
     background: Option<bool>,
@@ -215,12 +216,12 @@ fn ask(app: &App, create: Create, sampling: Sampling, items: &[Arc<Value>]) -> R
         "previous_response_id": create.previous_response_id,
         "reasoning": reasoning,
         "store": create.store.unwrap_or(true),
-        "temperature": options.sampling.temperature,
+        "temperature": crate::number::number(options.sampling.temperature),
         "text": text,
         "tool_choice": create.tool_choice.unwrap_or("auto".into()),
         "tools": list,
         "top_logprobs": create.top_logprobs.unwrap_or(0),
-        "top_p": options.sampling.top_p,
+        "top_p": crate::number::number(options.sampling.top_p),
         "truncation": "disabled",
         "usage": null,
     });
@@ -231,6 +232,8 @@ fn ask(app: &App, create: Create, sampling: Sampling, items: &[Arc<Value>]) -> R
 /// What a request for a response that is kept may say.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Kept {
+    /// Only `false`.
+    #[schemars(extend("enum" = [false]))]
     stream: Option<bool>,
 }
 
@@ -249,6 +252,7 @@ pub async fn delete(State(app): State<Arc<App>>, At(id): At) -> Result<Json<Valu
 /// Which items to list.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Page {
+    #[schemars(range(min = 1, max = 100))]
     limit: Option<usize>,
     order: Option<Order>,
     after: Option<String>,
