@@ -470,7 +470,8 @@ fn whatever_a_mask_allows_is_a_valid_call() {
         let grammars = Grammars::new(&tokenizer, tokenizer.vocab_size()).unwrap();
         for (name, template) in own_templates() {
             let format = ReplyFormat::of(&template, &tokenizer);
-            assert_eq!(format.name(), name);
+            let known = name != "harmony" || tokenizer.id_of("<|channel|>").is_some();
+            assert_eq!(format.name(), if known { name } else { "json" });
             let (mut calls, mut texts, mut ended) = (0, 0, 0);
             for (choice, parallel) in [
                 (ToolChoice::Required, true),
@@ -543,7 +544,8 @@ fn a_tool_that_takes_a_text_gets_one() {
     let lark = "start: \"*** Begin\\n\" LINE+ \"*** End\"\nLINE: /[+-][a-z\"}]{0,5}\\n/\n";
     for (name, template) in own_templates() {
         let format = ReplyFormat::of(&template, &tokenizer);
-        let cases: [(Option<Grammar>, fn(&str) -> bool); 3] = [
+        type IsRight = fn(&str) -> bool;
+        let cases: [(Option<Grammar>, IsRight); 3] = [
             (None, |_| true),
             (Some(Grammar::Regex("[a-z\"]{2,4}\\n".into())), |text| {
                 (3..=5).contains(&text.len()) && text.ends_with('\n')

@@ -11,23 +11,25 @@ impl Places {
     /// Finds the messages' texts in a prompt, one after the other; a template may have changed some beyond recognition, and
     /// those count to the one before.
     pub fn find(prompt: &str, messages: &[Value]) -> Self {
-        let mut from = 0;
-        let begins = messages.iter().map(|message| {
+        let (mut from, mut begins) = (0, 0);
+        let places = messages.iter().map(|message| {
             let text = message["content"].as_str().map(str::trim).unwrap_or_default();
             // A long text is known by its beginning.
             let text = &text[..text.floor_char_boundary(256)];
             if let Some(at) = prompt.get(from..).and_then(|rest| rest.find(text)).filter(|_| !text.is_empty()) {
-                from += at;
+                begins = from + at;
+                from = begins + text.len();
             }
-            from
+            begins
         });
-        Places(begins.collect())
+        Places(places.collect())
     }
 
     /// The message that token `at` of `tokens` belongs to.
     pub fn message(&self, generator: &Generator, tokens: &[u32], at: usize) -> Option<usize> {
-        let bytes: usize = tokens.iter().take(at).map(|token| generator.token_bytes(*token).len()).sum();
-        self.0.iter().rposition(|begins| *begins <= bytes)
+        // Its last byte: its first may be a space before the message.
+        let bytes: usize = tokens.iter().take(at + 1).map(|token| generator.token_bytes(*token).len()).sum();
+        self.0.iter().rposition(|begins| *begins < bytes)
     }
 }
 

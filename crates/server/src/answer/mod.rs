@@ -117,7 +117,10 @@ impl Stage {
         match &mut self.reader {
             // A special token may have no text, and mean something.
             Some(reader) => {
-                let parts = reader.push(token.unwrap_or(u32::MAX), &text);
+                let parts = match token {
+                    Some(token) => reader.push(token, &text),
+                    None => reader.push_text(&text),
+                };
                 self.read(parts);
             }
             None if text.is_empty() => {}

@@ -144,7 +144,7 @@ fn a_schema_holds() {
         "additionalProperties": false,
     });
     let format = json!({ "output_config": { "effort": "low", "format": { "type": "json_schema", "schema": schema } } });
-    let message = post(address, PATH, &with(request("A pet:"), &format)).ok();
+    let message = post(address, PATH, &with(with(request("A pet:"), &format), &json!({ "max_tokens": 300 }))).ok();
     let pet: Value = serde_json::from_str(message["content"][0]["text"].as_str().unwrap()).unwrap();
     assert!(pet == json!({ "kind": "cat" }) || pet == json!({ "kind": "dog" }), "{pet}");
     assert_eq!(message["stop_reason"], "end_turn");
@@ -210,8 +210,10 @@ fn thoughts_are_a_block_before_the_answer_and_end_with_their_budget() {
                     {% if add_generation_prompt and enable_thinking %}<think>\n{% endif %}";
     entry.template = Some(template.into());
     let address = serve(vec![entry], |_| {});
-    let thinking =
-        |fields: &Value| with(request("Why?"), &json!({ "max_tokens": 64, "stream": true, "thinking": fields }));
+    // A form, which holds after the thoughts, so that there is an answer.
+    let form = json!({ "format": { "type": "json_schema", "schema": { "enum": ["cat", "dog"] } } });
+    let fields = json!({ "max_tokens": 200, "stream": true, "output_config": form });
+    let thinking = |thoughts: &Value| with(with(request("Why?"), &fields), &json!({ "thinking": thoughts }));
     let stream = |fields: &Value| events(&post(address, PATH, &thinking(fields)));
     let all = stream(&json!({ "type": "enabled", "budget_tokens": 8 }));
     let block = ["content_block_start", "content_block_delta", "content_block_stop"];

@@ -11,7 +11,7 @@ fn named(name: &str) -> Entry {
 }
 
 fn told(address: std::net::SocketAddr, model: &str) -> Value {
-    post(address, "/v1/completions", &json!({ "model": model, "prompt": "Once", "max_tokens": 2 })).ok()
+    post(address, "/v1/completions", &json!({ "model": model, "prompt": "Once upon a time", "max_tokens": 2 })).ok()
 }
 
 fn loaded(address: std::net::SocketAddr) -> Vec<String> {

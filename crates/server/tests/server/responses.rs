@@ -145,9 +145,8 @@ fn tools_are_called() {
     let first = post(address, PATH, &weather).ok();
     let call = first["output"][0]["call_id"].clone();
     let result = json!([{ "type": "function_call_output", "call_id": call, "output": "It is warm." }]);
-    let next = with(ask("", json!({ "tools": tools, "tool_choice": "none" })), json!({ "input": result }));
+    let next = with(ask("", json!({ "tools": tools })), json!({ "input": result }));
     let next = post(address, PATH, &with(next, json!({ "previous_response_id": first["id"] }))).ok();
-    assert_eq!(next["output"][0]["type"], "message");
     assert!(next["usage"]["input_tokens"].as_u64() > first["usage"]["input_tokens"].as_u64());
 }
 

@@ -262,7 +262,7 @@ impl ReplyReader {
         let entry = |literal: &Literal, entry| Fixed::new(literal.marked(), Then::Arguments(name.clone(), entry));
         let options = match (self.tools.iter().find(|tool| tool.name == name), &pieces.tags) {
             (None, _) => Vec::new(),
-            (Some(tool), _) if tool.is_raw() => match pieces.middle.is_empty() {
+            (Some(tool), _) if tool.is_raw() => match pieces.middle.marked().is_empty() {
                 true => {
                     self.go_on(Then::Arguments(name, Entry::Raw));
                     return self.read(c);

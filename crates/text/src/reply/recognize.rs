@@ -21,7 +21,9 @@ pub fn format(template: &ChatTemplate, tokenizer: &Tokenizer) -> ReplyFormat {
     let harmony = ["<|channel|>", "<|message|>", "to=functions."];
     let prompt = probe.render(Vec::new(), true).unwrap_or_default();
     let shows_tools = prompt.contains(NAMES[0]);
-    if harmony.iter().all(|mark| template.source().contains(mark)) {
+    // Its texts end at tokens; where they are not tokens, nothing ends them.
+    let channels = tokenizer.id_of(harmony[0]).is_some_and(|id| tokenizer.is_special(id));
+    if channels && harmony.iter().all(|mark| template.source().contains(mark)) {
         let (open, close) = families::ANALYSIS;
         let tags =
             ThinkTags { open: open.into(), close: close.into(), then: "<|start|>assistant".into(), in_grammar: true };
