@@ -11,7 +11,7 @@ mod values;
 /// What somebody wrote after a flag.
 pub fn flags(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
-    for refusal in [
+    let refusals = [
         values::count(text).err(),
         values::threads(text).err(),
         values::chunk(text).err(),
@@ -26,9 +26,6 @@ pub fn flags(bytes: &[u8]) {
         values::stages(text).err(),
         values::ids(text).err(),
         text.parse::<Device>().err().map(|error| error.to_string()),
-    ] {
-        if let Some(refusal) = refusal {
-            is_a_sentence(&refusal);
-        }
-    }
+    ];
+    refusals.iter().flatten().for_each(|refusal| is_a_sentence(refusal));
 }

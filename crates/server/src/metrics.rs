@@ -1,8 +1,13 @@
 //! What goes on, for Prometheus.
 
 use crate::App;
-use akunu::Latency;
+use akunu::{Latency, Metrics};
 use std::fmt::Write;
+
+/// A number of every model: its name, its kind, what it is, and where it comes from.
+type Row = (&'static str, &'static str, &'static str, fn(&Metrics) -> f64);
+/// Times of every model.
+type LatencyRow = (&'static str, &'static str, fn(&Metrics) -> &Latency);
 
 /// Everything there is to know now, in the text format of Prometheus.
 pub fn text(app: &App) -> String {
@@ -27,7 +32,7 @@ pub fn text(app: &App) -> String {
         );
     }
     let all: Vec<_> = loaded.iter().filter_map(|l| Some((l.entry, l.generator.as_ref()?.service.metrics()))).collect();
-    let rows: &[(&str, &str, &str, fn(&akunu::Metrics) -> f64)] = &[
+    let rows: &[Row] = &[
         ("requests_running", "gauge", "Requests in the KV cache.", |m| m.running as f64),
         ("requests_waiting", "gauge", "Requests that wait for room.", |m| m.waiting as f64),
         ("requests_total", "counter", "Requests since the start.", |m| m.submitted as f64),
@@ -51,7 +56,7 @@ pub fn text(app: &App) -> String {
         let values: Vec<_> = all.iter().map(|(entry, m)| (label(*entry), value(m))).collect();
         gauge(name, kind, help, &values);
     }
-    let latencies: &[(&str, &str, fn(&akunu::Metrics) -> &Latency)] = &[
+    let latencies: &[LatencyRow] = &[
         ("first_token_seconds", "From a request to its first token.", |m| &m.first_token),
         ("token_gap_seconds", "From one token of an answer to its next.", |m| &m.gap),
     ];
