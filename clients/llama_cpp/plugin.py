@@ -2,6 +2,8 @@
 
 - Each server gets a port that is free.
 - Names of headers have no case, as HTTP says.
+- The flags `--temp` and `--seed` are defaults of requests: they are put into those that have none. stories260K never ends a story,
+  so others are not let to.
 - Models are not downloaded; `server.py` chooses others.
 - Where the texts or token counts of a particular model are expected, any text and any count will do. All else is compared as it
   stands.
@@ -52,6 +54,7 @@ def pytest_itemcollected(item):
 _match_regex = utils.match_regex
 _start = utils.ServerProcess.start
 _make_request = utils.ServerProcess.make_request
+_make_stream_request = utils.ServerProcess.make_stream_request
 
 
 def _match(regex, text):
@@ -65,13 +68,27 @@ def _start_on_a_free_port(server, *arguments, **named):
     return _start(server, *arguments, **named)
 
 
-def _make_request_without_case(server, *arguments, **named):
-    response = _make_request(server, *arguments, **named)
+def _with_defaults(server, path, data):
+    if not isinstance(data, dict) or not path.endswith(("/completion", "/completions")):
+        return data
+    defaults = {"temperature": server.temperature, "seed": server.seed}
+    if path == "/completion":
+        defaults["ignore_eos"] = True
+    return defaults | data
+
+
+def _request(server, method, path, data=None, *rest, **named):
+    response = _make_request(server, method, path, _with_defaults(server, path, data), *rest, **named)
     response.headers = CaseInsensitiveDict(response.headers)
     return response
 
 
+def _stream(server, method, path, data=None, *rest, **named):
+    return _make_stream_request(server, method, path, _with_defaults(server, path, data), *rest, **named)
+
+
 utils.match_regex = _match
-utils.ServerProcess.make_request = _make_request_without_case
+utils.ServerProcess.make_request = _request
+utils.ServerProcess.make_stream_request = _stream
 utils.ServerProcess.start = _start_on_a_free_port
 utils.ServerPreset.load_all = staticmethod(lambda: None)

@@ -40,7 +40,8 @@ test("results may be sent back", async () => {
   const call = { type: "tool_use", id: "toolu_1", name: "get_weather", input: { city: "Oslo", unit: "celsius" } };
   const result = { type: "tool_result", tool_use_id: "toolu_1", content: "rain" };
   const messages = [...ask, { role: "assistant", content: [call] }, { role: "user", content: [result] }];
-  assert.ok((await client.messages.create({ ...fields, messages, tools })).content.length);
+  // A model may have nothing to say to it.
+  assert.equal((await client.messages.create({ ...fields, messages, tools })).type, "message");
 });
 
 test("what is wrong is named", async () => {

@@ -1,7 +1,7 @@
 """The server that all clients talk to: `cargo xtask clients` starts it and names it in the environment.
 
-Models: `chat` (SmolLM2 135M Instruct), `embed` (all-MiniLM-L6-v2), `speech` (Whisper tiny) and `rank` (made by
-`ranker.py`). Nothing here asks whether a model is wise: protocol, shapes, sums and what must be equal.
+Models: `chat` (SmolLM2 135M Instruct), `embed` (all-MiniLM-L6-v2), `speech` (Whisper tiny), `rank` (made by
+`ranker.py`) and `story` (inside the binary). Nothing here asks whether a model is wise: protocol, shapes, sums and what must be equal.
 """
 
 import os

@@ -29,6 +29,8 @@ class TestResponses(TestChat):
         "max_tokens": 256,
         "max_retries": 0,
         "use_responses_api": True,
+        # As above; this API has no field of its own for it.
+        "extra_body": {"frequency_penalty": 0.5},
     }
 
 

@@ -147,6 +147,6 @@ def test_what_is_wrong_is_named(client, fields, status, word):
 
 
 async def test_a_client_that_leaves_frees_its_place(url, freed):
-    client = ollama.AsyncClient(host=url)
-    async for _ in await client.chat(model="chat", messages=ASK, stream=True, options={"num_predict": 4000}):
-        break
+    stream = await ollama.AsyncClient(host=url).chat(model="chat", messages=ASK, stream=True, options={"num_predict": 4000})
+    await anext(stream)
+    await stream.aclose()

@@ -348,7 +348,10 @@ def test_a_prompt_that_is_too_long_says_the_numbers(client):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_model_that_is_not_here(client, stream):
+def test_a_model_that_is_not_here_or_for_something_else(client, stream):
+    with pytest.raises(openai.NotFoundError) as error:
+        chat(client, model="nobody-here", stream=stream)
+    assert error.value.param == "model" and error.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError) as error:
         chat(client, model="embed", stream=stream)
     assert error.value.param == "model"

@@ -109,6 +109,7 @@ impl Probe<'_> {
         let (open, close) = families::THOUGHTS
             .into_iter()
             .find(|(_, close)| shown(close))
+            .or_else(|| families::THOUGHTS.into_iter().find(|(open, _)| shown(open)))
             .or_else(|| families::THOUGHTS.into_iter().find(|(open, close)| is_token(open) && is_token(close)))?;
         let after_thought = rendered.split_once(THOUGHT).map(|(_, after)| after).unwrap_or_default();
         let then = after_thought.trim_start().strip_prefix(close).and_then(|after| after.split_once(CONTENT));
