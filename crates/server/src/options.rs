@@ -25,6 +25,8 @@ pub struct Options {
     pub origins: Vec<String>,
     /// Names that this server is reached by, besides addresses and `localhost`.
     pub hosts: Vec<String>,
+    /// Tools that somebody else would have to run, such as a web search, are left out instead of refused.
+    pub drop_hosted_tools: bool,
     /// Lines of system messages that begin so are dropped: those that change with every request make the cache useless.
     pub dropped_lines: Vec<String>,
     pub limits: RequestLimits,
@@ -99,6 +101,7 @@ impl Default for Options {
             think: None,
             origins: Vec::new(),
             hosts: Vec::new(),
+            drop_hosted_tools: false,
             dropped_lines: Vec::new(),
             limits: RequestLimits::default(),
         }

@@ -87,7 +87,12 @@ impl From<akunu::Error> for Problem {
     fn from(error: akunu::Error) -> Self {
         use akunu::Error::*;
         match error {
-            ContextFull { .. } | TextTooLong { .. } => Self::invalid(error.to_string()).code("context_length_exceeded"),
+            // Agents know it by these words, and make their prompts shorter.
+            ContextFull { tokens, context } => Self::invalid(format!(
+                "prompt is too long: {tokens} tokens > {context} maximum; this model's maximum context length is {context} tokens"
+            ))
+            .code("context_length_exceeded"),
+            TextTooLong { .. } => Self::invalid(error.to_string()).code("context_length_exceeded"),
             Text(_) | EmptyPrompt | Token { .. } | NoTokenizer { .. } | Language { .. } | EnglishOnly { .. } => {
                 Self::invalid(error.to_string())
             }

@@ -86,6 +86,7 @@ fn options(matches: &ArgMatches) -> Result<Options> {
         think: matches.get_one::<String>("think").filter(|think| *think != "auto").map(|think| think == "on"),
         origins: all("allow-origin"),
         hosts: all("allow-host"),
+        drop_hosted_tools: matches.get_flag("drop-hosted-tools"),
         dropped_lines: all("drop-system-line"),
         limits: RequestLimits {
             body: bytes("max-body").map_or(defaults.body, |n| usize::try_from(n).unwrap_or(usize::MAX)),

@@ -56,6 +56,7 @@ pub fn serve() -> Command {
                 option("cache", "N", "Positions of finished texts to remember, so that what goes on from them is not read again")
                     .value_parser(value_parser!(usize))
                     .default_value("16384"),
+                flag("drop-hosted-tools", "Leave out tools that somebody else would have to run, such as a web search, instead of refusing the request"),
                 option("drop-system-line", "TEXT", "Drop lines of system messages that begin so: those that change with every request make the cache useless; may be given again")
                     .action(ArgAction::Append),
                 option("max-gap", "MS", "While prompts are read, let no answer wait longer for its next token, where the machine can")

@@ -4,6 +4,7 @@ use crate::http::body::short;
 use crate::problem::Problem;
 use akunu::{Grammar, Tool, ToolChoice, ToolInput};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// What the model may call.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +14,8 @@ pub struct Tools {
     /// The same, for the grammar.
     pub list: Vec<Tool>,
     pub choice: ToolChoice,
+    /// The namespaces of tools that have one.
+    pub namespaces: HashMap<String, String>,
     /// More than one in a reply.
     pub parallel: bool,
 }

@@ -45,7 +45,7 @@ struct Completion {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum CompletionPrompt {
     Text(String),
     Tokens(Vec<u32>),
@@ -61,8 +61,7 @@ enum PromptPart {
 }
 
 /// Fields that change nothing in the answer here.
-const HARMLESS: &[&str] =
-    &["cache_prompt", "id_slot", "timings_per_token", "return_progress", "response_fields", "t_max_predict_ms"];
+const HARMLESS: &[&str] = &["cache_prompt", "id_slot", "timings_per_token", "return_progress", "t_max_predict_ms"];
 
 async fn completion(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {
     let request: Completion = fields.take()?;

@@ -133,7 +133,7 @@ async fn apply_template(State(app): State<Arc<App>>, mut fields: Fields) -> Resu
     let messages = request.messages.into_iter().enumerate().map(plain).collect::<Result<Vec<_>, _>>()?;
     let mut variables = request.chat_template_kwargs.unwrap_or_default();
     variables.insert("add_generation_prompt".into(), request.add_generation_prompt.unwrap_or(true).into());
-    let tools = super::openai::tools(request.tools.as_deref().unwrap_or_default(), None, true)?;
+    let tools = super::openai::tools(&app, request.tools.as_deref().unwrap_or_default(), None, true)?;
     let render = move || generator.prompt(messages, variables, Think::Usual, &tools);
     let prompt = tokio::task::spawn_blocking(render).await??;
     Ok(Json(json!({ "prompt": prompt })))

@@ -1,6 +1,7 @@
 //! The server over a socket, as its clients see it.
 
 mod access;
+mod agents;
 mod anthropic;
 #[cfg(feature = "audio")]
 mod audio;

@@ -5,10 +5,12 @@ mod history;
 mod message;
 mod messages;
 
+use crate::App;
 use crate::dialects::operation::{Operation, post};
 use crate::problem::{Kind, Problem};
 use messages::{Conversation, Generation};
 use serde_json::{Value, json};
+use std::time::{Duration, UNIX_EPOCH};
 
 pub fn operations() -> Vec<Operation> {
     let takes = |operation: Operation| {
@@ -36,6 +38,15 @@ pub fn operations() -> Vec<Operation> {
         takes(create).gives(message).gives_text("text/event-stream"),
         takes(count).gives(json!({ "input_tokens": "integer" })),
     ]
+}
+
+/// What `/v1/models` is to clients of this API.
+pub fn models(app: &App) -> Value {
+    let created = super::ollama::time::written(UNIX_EPOCH + Duration::from_secs(app.started));
+    let model = |name: &String| json!({ "type": "model", "id": name, "display_name": name, "created_at": created });
+    let names: Vec<&String> = app.models.catalog.entries().iter().map(|entry| &entry.name).collect();
+    let data: Vec<Value> = names.iter().map(|name| model(name)).collect();
+    json!({ "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last() })
 }
 
 /// `{"type": "error", "error": …}`.

@@ -60,7 +60,7 @@ struct Function {
 pub async fn chat(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {
     let chat: Chat = fields.take()?;
     let how = How::take(&app, fields)?;
-    let tools = openai::tools(&chat.tools.unwrap_or_default(), None, true)?;
+    let tools = openai::tools(&app, &chat.tools.unwrap_or_default(), None, true)?;
     let messages = chat.messages.unwrap_or_default();
     let most = app.options.limits.messages;
     if messages.len() > most {

@@ -5,7 +5,7 @@ mod embed;
 mod how;
 mod lines;
 mod models;
-mod time;
+pub mod time;
 
 use crate::dialects::operation::{Operation, get, post};
 use crate::problem::Problem;

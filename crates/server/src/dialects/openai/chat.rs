@@ -199,7 +199,7 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
         Some(_) => return Err(Problem::field("thinking_budget", "thinking_budget must not be negative")),
     }
     let list = chat.tools.unwrap_or_default();
-    let tools = super::tools(&list, chat.tool_choice.as_ref(), chat.parallel_tool_calls.unwrap_or(true))?;
+    let tools = super::tools(app, &list, chat.tool_choice.as_ref(), chat.parallel_tool_calls.unwrap_or(true))?;
     Ok(Ask {
         model: chat.model,
         prompt: Prompt::Messages { messages, variables },

@@ -106,6 +106,8 @@ enum Document {
 pub async fn rerank(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Json<Value>, Problem> {
     let request: Rerank = fields.take()?;
     fields.end()?;
+    // Text Embeddings Inference takes `texts`, and gives a list.
+    let bare = request.documents.is_none() && request.texts.is_some();
     let documents = request.documents.or(request.texts);
     let documents = documents.ok_or_else(|| Problem::field("documents", "documents is missing"))?;
     let documents: Vec<String> = documents
@@ -134,6 +136,10 @@ pub async fn rerank(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
         result
     });
     let results: Vec<Value> = results.collect();
+    if bare {
+        let bare = |r: &Value| json!({ "index": r["index"], "score": r["relevance_score"] });
+        return Ok(Json(results.iter().map(bare).collect()));
+    }
     let usage = json!({ "prompt_tokens": read.tokens, "total_tokens": read.tokens });
     Ok(Json(json!({ "object": "list", "model": model, "results": results, "usage": usage })))
 }

@@ -6,10 +6,14 @@ use crate::models::Entry;
 use crate::problem::{Kind, Problem};
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-pub async fn list(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
+pub async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
+    if headers.contains_key("anthropic-version") {
+        return Ok(Json(crate::dialects::anthropic::models(&app)));
+    }
     let of = app.clone();
     let models: Vec<Value> = tokio::task::spawn_blocking(move || {
         of.models.catalog.entries().iter().enumerate().map(|(i, entry)| model(&of, i, entry)).collect()

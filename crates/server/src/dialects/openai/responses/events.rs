@@ -54,6 +54,7 @@ struct Open {
     id: String,
     call_id: String,
     name: String,
+    namespace: Option<String>,
     text: String,
     logprobs: Vec<Value>,
 }
@@ -75,7 +76,7 @@ impl Open {
         // Its parts are announced one by one.
         let content = if status == "in_progress" { json!([]) } else { json!([self.part()]) };
         let Open { id, call_id, name, text, .. } = self;
-        match self.kind {
+        let mut value = match self.kind {
             Item::Message => json!({
                 "id": id, "type": "message", "status": status, "role": "assistant", "content": content,
             }),
@@ -90,7 +91,11 @@ impl Open {
                 "id": id, "type": "custom_tool_call", "status": status, "call_id": call_id, "name": name,
                 "input": text,
             }),
+        };
+        if let Some(namespace) = &self.namespace {
+            value["namespace"] = namespace.as_str().into();
         }
+        value
     }
 }
 
@@ -144,7 +149,9 @@ impl Writing {
     fn begin_item(&mut self, kind: Item, name: String) -> Vec<Frame> {
         let mut frames = self.end_item("completed");
         let call_id = if kind.has_parts() { String::new() } else { id("call_") };
-        let open = Open { kind, id: id(kind.prefix()), call_id, name, text: String::new(), logprobs: Vec::new() };
+        let namespace = self.tools.namespaces.get(&name).cloned();
+        let open =
+            Open { kind, id: id(kind.prefix()), call_id, name, namespace, text: String::new(), logprobs: Vec::new() };
         let (item, part) = (open.value("in_progress"), open.part());
         self.open = Some(open);
         let index = self.output.len();

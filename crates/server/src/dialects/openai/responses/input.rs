@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// Items, their identifiers' prefixes, texts that they must have, and what else they may have.
 const ITEMS: &[(&str, &str, &[&str], &[&str])] = &[
     ("message", "msg_", &["role"], &["content", "status", "phase"]),
-    ("function_call", "fc_", &["call_id", "name", "arguments"], &["status"]),
+    ("function_call", "fc_", &["call_id", "name", "arguments"], &["status", "namespace"]),
     ("function_call_output", "fco_", &["call_id"], &["output", "status"]),
-    ("custom_tool_call", "ctc_", &["call_id", "name", "input"], &["status"]),
+    ("custom_tool_call", "ctc_", &["call_id", "name", "input"], &["status", "namespace"]),
     ("custom_tool_call_output", "ctco_", &["call_id"], &["output", "status"]),
     ("reasoning", "rs_", &[], &["summary", "content", "encrypted_content", "status"]),
     ("item_reference", "", &["id"], &[]),

@@ -106,6 +106,7 @@ pub const HARMLESS: &[&str] = &[
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
+    "client_metadata",
     "max_tool_calls",
     "stream_options",
 ];
@@ -198,7 +199,7 @@ fn ask(app: &App, create: Create, sampling: Sampling, items: &[Arc<Value>]) -> R
     }
     let list = create.tools.unwrap_or_default();
     let parallel = create.parallel_tool_calls.unwrap_or(true);
-    let tools = tools(&list, create.tool_choice.as_ref(), parallel)?;
+    let tools = tools(app, &list, create.tool_choice.as_ref(), parallel)?;
     let head = json!({
         "id": id("resp_"),
         "object": "response",
