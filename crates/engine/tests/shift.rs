@@ -206,7 +206,7 @@ fn a_session_of_another_model_or_a_damaged_one_is_refused() {
     sparse.extend([0, 1 << 31, 0].map(u64::to_le_bytes).concat());
     let sparse = folder.write("sparse", &sparse);
     std::fs::File::options().write(true).open(&sparse).unwrap().set_len((1 << 33) + 100).unwrap();
-    assert!(matches!(refused(&mut engine, &sparse), SessionError::Damaged(_)));
+    assert!(matches!(refused(&mut engine, &sparse), SessionError::TooManyTokens { .. }));
     #[cfg(unix)]
     {
         let fifo = folder.join("fifo");
