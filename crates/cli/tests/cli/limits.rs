@@ -66,6 +66,8 @@ fn folder() -> TempDir {
 #[test]
 fn every_limit_is_met_by_its_name() {
     let dir = folder();
+    let session = dir.join("session");
+    words(&format!("run embedded Tom -n 4 --session {}", session.display())).ok();
     let mut wrong = Vec::new();
     for (limit, command) in OVER {
         let (name, value) = limit.split_once('=').unwrap();

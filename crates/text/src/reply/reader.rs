@@ -253,6 +253,14 @@ impl ReplyReader {
     }
 
     fn read_name(&mut self, mut name: String, c: char) {
+        let pieces = &self.inner.pieces;
+        let is_raw = |tool: &Tool| tool.name == name && tool.is_raw() && pieces.middle.marked().is_empty();
+        let goes_on = |tool: &Tool| tool.name.strip_prefix(&name).is_some_and(|rest| rest.starts_with(c));
+        if self.tools.iter().any(is_raw) && !self.tools.iter().any(goes_on) {
+            // Nothing stands between the name and its text, which may begin like more of a name.
+            self.go_on(Then::Arguments(name, Entry::Raw));
+            return self.read(c);
+        }
         if is_name(c) && name.len() < LONGEST_NAME {
             self.held.push(c);
             name.push(c);
@@ -262,13 +270,7 @@ impl ReplyReader {
         let entry = |literal: &Literal, entry| Fixed::new(literal.marked(), Then::Arguments(name.clone(), entry));
         let options = match (self.tools.iter().find(|tool| tool.name == name), &pieces.tags) {
             (None, _) => Vec::new(),
-            (Some(tool), _) if tool.is_raw() => match pieces.middle.marked().is_empty() {
-                true => {
-                    self.go_on(Then::Arguments(name, Entry::Raw));
-                    return self.read(c);
-                }
-                false => vec![entry(&pieces.middle, Entry::Raw)],
-            },
+            (Some(tool), _) if tool.is_raw() => vec![entry(&pieces.middle, Entry::Raw)],
             (Some(_), None) => vec![entry(&pieces.middle.then("{"), Entry::Object)],
             (Some(_), Some(tags)) => vec![
                 entry(&pieces.middle.followed_by(&tags.open), Entry::Key),
