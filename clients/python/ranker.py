@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 source, out = map(Path, sys.argv[1:])
+source = source if source.is_dir() else source.parent
 out.mkdir(parents=True, exist_ok=True)
 data = (source / "model.safetensors").read_bytes()
 length = struct.unpack("<Q", data[:8])[0]
