@@ -93,7 +93,8 @@ impl From<akunu::Error> for Problem {
             ))
             .code("context_length_exceeded"),
             TextTooLong { .. } => Self::invalid(error.to_string()).code("context_length_exceeded"),
-            Text(_) | EmptyPrompt | Token { .. } | NoTokenizer { .. } | Language { .. } | EnglishOnly { .. } => {
+            Language { .. } | EnglishOnly { .. } => Self::field("language", error.to_string()),
+            Text(_) | EmptyPrompt | Token { .. } | NoTokenizer { .. } => {
                 Self::invalid(error.to_string())
             }
             CannotTranslate | NoTemperature | NoAudioEncoder | NotSpeech { .. } => Self::invalid(error.to_string()),

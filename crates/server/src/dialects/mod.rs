@@ -1,6 +1,6 @@
 //! The APIs that programs speak, one folder each: they translate requests into `answer::Ask` and answers back.
 
-mod anthropic;
+pub mod anthropic;
 mod ggml;
 mod ollama;
 pub mod openai;

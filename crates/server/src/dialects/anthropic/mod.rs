@@ -40,12 +40,16 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What `/v1/models` is to clients of this API.
-pub fn models(app: &App) -> Value {
+/// A model, as clients of this API see it.
+pub fn model(app: &App, name: &str) -> Value {
     let created = super::ollama::time::written(UNIX_EPOCH + Duration::from_secs(app.started));
-    let model = |name: &String| json!({ "type": "model", "id": name, "display_name": name, "created_at": created });
+    json!({ "type": "model", "id": name, "display_name": name, "created_at": created })
+}
+
+/// What `/v1/models` is to them.
+pub fn models(app: &App) -> Value {
     let names: Vec<&String> = app.models.catalog.entries().iter().map(|entry| &entry.name).collect();
-    let data: Vec<Value> = names.iter().map(|name| model(name)).collect();
+    let data: Vec<Value> = names.iter().map(|name| model(app, name)).collect();
     json!({ "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last() })
 }
 

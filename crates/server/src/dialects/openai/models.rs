@@ -1,6 +1,7 @@
 //! `/v1/models`.
 
 use crate::App;
+use crate::dialects::anthropic;
 use crate::http::address::At;
 use crate::models::Entry;
 use crate::problem::{Kind, Problem};
@@ -10,9 +11,12 @@ use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+/// Clients of another API ask at the same address, and say so.
+const ANTHROPIC: &str = "anthropic-version";
+
 pub async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
-    if headers.contains_key("anthropic-version") {
-        return Ok(Json(crate::dialects::anthropic::models(&app)));
+    if headers.contains_key(ANTHROPIC) {
+        return Ok(Json(anthropic::models(&app)));
     }
     let of = app.clone();
     let models: Vec<Value> = tokio::task::spawn_blocking(move || {
@@ -22,12 +26,15 @@ pub async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Jso
     Ok(Json(json!({ "object": "list", "data": models })))
 }
 
-pub async fn one(State(app): State<Arc<App>>, At(name): At) -> Result<Json<Value>, Problem> {
+pub async fn one(State(app): State<Arc<App>>, headers: HeaderMap, At(name): At) -> Result<Json<Value>, Problem> {
     let found = app.models.catalog.called(&name);
     let Some(at) = found else {
         let sentence = format!("there is no model {:?}", crate::http::body::short(&name));
         return Err(Problem::new(Kind::NotFound, sentence).code("model_not_found"));
     };
+    if headers.contains_key(ANTHROPIC) {
+        return Ok(Json(anthropic::model(&app, &app.models.catalog.entry(at).name)));
+    }
     tokio::task::spawn_blocking(move || Json(model(&app, at, app.models.catalog.entry(at))))
         .await
         .map_err(Problem::from)
