@@ -96,7 +96,7 @@ pub(super) fn suite(suite: &Suite, tool: &Path, place: &Place, reasons: &Reasons
         results.broken = Some(format!("the server ended: {status}"));
     // Runners say 1 where a test failed.
     } else if !matches!(status.code(), Some(0 | 1)) || results.passed + results.failed.len() == 0 {
-        results.broken = Some(format!("{status}: see {}", log.display()));
+        results.broken = Some(format!("{status}: see {}.log", suite.name));
     }
     Ok(results)
 }
