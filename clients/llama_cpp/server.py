@@ -79,6 +79,8 @@ def command(flags):
         # Theirs is shared by all sequences, ours is that of each.
         shared = 1 if "--kv-unified" in flags else sequences
         yield from ("--context", str(int(flags["--ctx-size"]) // shared))
+    # Theirs lets models think that can, where nobody says; ours leaves it to the template.
+    yield from ("--think", "off" if flags.get("--reasoning") == "off" else "on")
     # Theirs answers pages of all origins unless it is told otherwise; ours none.
     yield from ("--allow-origin", flags.get("--cors-origins", "*"))
 
