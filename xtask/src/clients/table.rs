@@ -93,7 +93,9 @@ fn section(
 
 /// The beginning of a text, fit for a table.
 fn cell(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|").replace('<', "&lt;");
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // What follows is how the values came about, with their addresses.
+    let line = line.split(" + where ").next().unwrap_or_default().replace('|', "\\|").replace('<', "&lt;");
     match line.char_indices().nth(LONGEST) {
         None => line,
         Some((at, _)) => format!("{}…", &line[..at]),
