@@ -129,6 +129,11 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
 }
 
+/// A new identifier.
+fn id(prefix: &str) -> String {
+    format!("{prefix}{:016x}{:08x}", random(), random() as u32)
+}
+
 /// The keys of a fresh hasher are the standard library's source of chance.
 fn random() -> u64 {
     RandomState::new().hash_one(0u8)

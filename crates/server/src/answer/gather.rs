@@ -86,6 +86,6 @@ impl Answer {
             let (choice, part) = next?;
             choices[choice].take(part);
         }
-        Ok(Gathered { choices, prompt: self.prompt })
+        Ok(Gathered { choices, prompt: self.prompt() })
     }
 }

@@ -82,8 +82,6 @@ pub struct Answer {
     /// The prompt, and where its messages begin.
     tokens: Vec<u32>,
     places: Places,
-    /// Tokens of the prompt.
-    pub prompt: usize,
     /// Whose turn it is to be asked first, so that all come forward.
     turn: usize,
     _room: OwnedSemaphorePermit,
@@ -159,7 +157,6 @@ impl Answer {
         }
         let room = u32::try_from(choices).ok().and_then(|n| generator.queue.clone().try_acquire_many_owned(n).ok());
         let room = room.ok_or_else(queue_full)?;
-        let prompt = tokens.len();
         let mut stages = Vec::with_capacity(choices);
         for choice in 0..choices {
             let mut options = options.clone();
@@ -167,12 +164,17 @@ impl Answer {
             let reply = generator.service.submit(Request { tokens: tokens.clone(), options })?;
             stages.push(Stage { reply: Some(reply), reader: readers.pop(), ..Stage::default() });
         }
-        Ok(Answer { generator, choices: stages, stops, tokens, places, prompt, turn: 0, _room: room })
+        Ok(Answer { generator, choices: stages, stops, tokens, places, turn: 0, _room: room })
     }
 
     /// The model that answers.
     pub fn generator(&self) -> &InUse<Generator> {
         &self.generator
+    }
+
+    /// Tokens of the prompt.
+    pub fn prompt(&self) -> usize {
+        self.tokens.len()
     }
 
     /// What that model is called here.
@@ -358,7 +360,7 @@ impl<W: Writer> Stream for Written<W> {
             }
             None => {
                 this.at = At::Over;
-                this.writer.end(this.answer.prompt)
+                this.writer.end(this.answer.prompt())
             }
         }))
     }

@@ -1,9 +1,10 @@
 //! An answer as events: a message begins, its blocks come one after the other, it ends.
 
+use super::error;
 use super::message::{Head, stop, usage};
-use super::{error, id};
 use crate::answer::{Ending, Part, Writer};
 use crate::http::stream::Frame;
+use crate::id;
 use crate::problem::Problem;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! An answer as a message of blocks.
 
-use super::id;
 use crate::answer::{Ending, Gathered, Reason};
+use crate::id;
 use serde_json::{Value, json};
 
 pub struct Head {

@@ -132,7 +132,7 @@ pub async fn create(State(app): State<Arc<App>>, fields: Fields) -> Result<Respo
     let answer = Answer::start(&app, ask(&app, conversation, generation)?).await?;
     let head = Head::new(answer.model(), omits);
     if streams {
-        let events = Events::new(head, answer.prompt);
+        let events = Events::new(head, answer.prompt());
         return Ok(answer::send(Framing::Events, answer, events));
     }
     let gathered = answer.gather().await?;

@@ -68,8 +68,3 @@ pub fn error(problem: &Problem) -> Value {
     };
     json!({ "type": "error", "error": { "type": kind, "message": problem.message } })
 }
-
-/// A new identifier.
-fn id(prefix: &str) -> String {
-    format!("{prefix}{:016x}{:08x}", crate::random(), crate::random() as u32)
-}

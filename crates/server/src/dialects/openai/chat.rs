@@ -1,11 +1,12 @@
 //! `/v1/chat/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, FINGERPRINT, error, finish_reason, id, usage, usage_of};
+use super::{Count, FINGERPRINT, StreamOptions, ending, error, finish_reason, usage_of};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Choice, Part, Prompt, Think, Writer};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
+use crate::id;
 use crate::models::{Generator, InUse};
 use crate::number::number;
 use crate::problem::Problem;
@@ -42,16 +43,6 @@ pub struct Chat {
     parallel_tool_calls: Option<bool>,
     /// The most tokens of thoughts; 0: none.
     thinking_budget: Option<i64>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct StreamOptions {
-    #[serde(default)]
-    include_usage: bool,
-    #[serde(default)]
-    #[allow(dead_code)]
-    include_obfuscation: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -357,15 +348,7 @@ impl Writer for Chunks {
     }
 
     fn end(&mut self, prompt: usize) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        if self.with_usage {
-            let mut chunk = self.chunk(json!([]));
-            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, self.count.thought);
-            chunk["timings"] = self.count.last.as_ref().map(answer::timings).into();
-            frames.push(Frame::Data(chunk));
-        }
-        frames.push(Frame::Text("[DONE]"));
-        frames
+        ending(self.with_usage.then(|| self.chunk(json!([]))), prompt, &self.count)
     }
 
     fn fault(&mut self, problem: &Problem) -> Vec<Frame> {

@@ -1,11 +1,12 @@
 //! `/v1/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, FINGERPRINT, error, finish_reason, id, usage, usage_of};
+use super::{Count, FINGERPRINT, StreamOptions, ending, error, finish_reason, usage, usage_of};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Part, Prompt, Think, Tools, Writer};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
+use crate::id;
 use crate::models::{Generator, InUse};
 use crate::number::number;
 use crate::problem::Problem;
@@ -31,13 +32,6 @@ pub struct Completion {
     grammar: Option<String>,
     /// A schema, as llama.cpp's server takes it.
     json_schema: Option<Value>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-struct StreamOptions {
-    #[serde(default)]
-    include_usage: bool,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -221,15 +215,7 @@ impl Writer for Chunks {
     }
 
     fn end(&mut self, prompt: usize) -> Vec<Frame> {
-        let mut frames = Vec::new();
-        if self.with_usage {
-            let mut chunk = self.head.body(json!([]));
-            chunk["usage"] = usage(prompt, self.count.cached, self.count.generated, 0);
-            chunk["timings"] = self.count.last.as_ref().map(answer::timings).into();
-            frames.push(Frame::Data(chunk));
-        }
-        frames.push(Frame::Text("[DONE]"));
-        frames
+        ending(self.with_usage.then(|| self.head.body(json!([]))), prompt, &self.count)
     }
 
     fn fault(&mut self, problem: &Problem) -> Vec<Frame> {

@@ -16,10 +16,14 @@ pub use responses::Store;
 pub use shapes::Message;
 pub use tools::tools;
 
+use crate::answer;
 use crate::answer::{Ending, Gathered, Reason};
 use crate::dialects::operation::{Operation, delete, get, post};
+use crate::http::stream::Frame;
 use crate::problem::{Kind, Problem};
 use sampling::Sampling;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 pub fn operations() -> Vec<Operation> {
@@ -98,6 +102,27 @@ fn usage_of(gathered: &Gathered) -> Value {
     usage(gathered.prompt, gathered.cached(), gathered.generated(), gathered.thought())
 }
 
+/// What a stream has besides its answer.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+    #[serde(default)]
+    #[expect(dead_code, reason = "what is not there cannot be left out")]
+    include_obfuscation: bool,
+}
+
+/// How a stream ends: with what it cost, in a chunk without choices, where that was asked for.
+fn ending(usage_in: Option<Value>, prompt: usize, count: &Count) -> Vec<Frame> {
+    let chunk = usage_in.map(|mut chunk| {
+        chunk["usage"] = usage(prompt, count.cached, count.generated, count.thought);
+        chunk["timings"] = count.last.as_ref().map(answer::timings).into();
+        Frame::Data(chunk)
+    });
+    chunk.into_iter().chain([Frame::Text("[DONE]")]).collect()
+}
+
 /// What streams count until their end.
 #[derive(Default)]
 struct Count {
@@ -120,8 +145,3 @@ impl Count {
 
 /// What answers are made by.
 pub const FINGERPRINT: &str = concat!("b-akunu-", env!("CARGO_PKG_VERSION"));
-
-/// A new identifier.
-fn id(prefix: &str) -> String {
-    format!("{prefix}{:016x}{:08x}", crate::random(), crate::random() as u32)
-}

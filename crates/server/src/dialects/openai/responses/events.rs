@@ -1,11 +1,12 @@
 //! A response as it comes: its items, and an event for every step of each.
 
+use super::super::Count;
 use super::super::chat::logprob;
-use super::super::{Count, id};
 use super::store::{Kept, bytes};
 use crate::App;
 use crate::answer::{Part, Reason, Tools, Writer};
 use crate::http::stream::Frame;
+use crate::id;
 use crate::models::{Generator, InUse};
 use crate::problem::{Kind, Problem};
 use serde_json::{Value, json};

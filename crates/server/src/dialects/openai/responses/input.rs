@@ -1,8 +1,8 @@
 //! Items of input: checked, given identifiers, and turned into messages as chat templates take them.
 
 use super::super::chat::plain_at;
-use super::super::id;
 use crate::http::body::short;
+use crate::id;
 use crate::problem::Problem;
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;

@@ -8,12 +8,13 @@ pub use store::Store;
 
 use super::chat::{Effort, NamedSchema};
 use super::sampling::{Sampling, max_tokens};
-use super::{id, tools};
+use super::tools;
 use crate::App;
 use crate::answer::{self, Answer, Ask, Prompt, Think, Writer};
 use crate::http::address::{Asked, At};
 use crate::http::body::Fields;
 use crate::http::stream::Framing;
+use crate::id;
 use crate::problem::{Kind, Problem};
 use akunu::Grammar;
 use axum::Json;
@@ -135,7 +136,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
         let (choice, part) = next?;
         writing.part(choice, part);
     }
-    Ok(Json(writing.finish(answer.prompt)).into_response())
+    Ok(Json(writing.finish(answer.prompt())).into_response())
 }
 
 /// Everything that the model is told, with what came before; and its bytes.
