@@ -107,7 +107,7 @@ async function noSidewaysScroll(page, where) {
 const steps = {
   async "an answer streams in, and says its tokens and speed"(page) {
     const lengths = await slowly(page, 5000, async () => {
-      await send(page, "Write about the sea.");
+      await send(page, "Slow: write about the sea.");
       const seen = new Set();
       await page.locator('article.answer[aria-busy="true"]').waitFor();
       while (await page.locator(".busy").count()) {
@@ -171,18 +171,15 @@ const steps = {
     assert.equal(await proseOf(page), "One, two, three.");
     assert.equal(await answers(page).count(), 1);
     assert.equal(await page.getByRole("button", { name: "Continue" }).count(), 0);
-    await slowly(page, 3000, async () => {
-      await send(page, "Slow: tell me a long story.");
-      await page.waitForFunction(() => (document.querySelector("article.answer.last > .prose")?.textContent ?? "").length > 10);
-      await page.keyboard.press("Escape");
-      await finished(page);
-    });
-    const before = await proseOf(page);
+    // By the server itself, of so few tokens that every answer is cut.
+    await page.evaluate(() => (localStorage["akunu.preferences"] = '{"settings":{"max_tokens":8}}'));
+    await page.goto(url);
+    await page.reload();
+    const before = await ask(page, "Slow: tell me a long story.");
     await last(page).getByRole("button", { name: "Continue" }).click();
-    await page.waitForFunction((length) => document.querySelector("article.answer.last > .prose").textContent.length > length, before.length);
-    await page.keyboard.press("Escape");
     await finished(page);
-    assert.equal((await proseOf(page)).slice(0, 10), before.slice(0, 10));
+    const after = await proseOf(page);
+    assert.ok(after.length > before.length && after.startsWith(before.slice(0, 10)), `${before} became ${after}`);
     assert.deepEqual(await last(page).getByRole("alert").allInnerTexts(), []);
   },
 
