@@ -9,5 +9,6 @@ mod models;
 mod ollama;
 mod openai;
 mod openapi;
+mod page;
 mod responses;
 mod socket;
