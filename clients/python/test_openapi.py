@@ -23,7 +23,10 @@ EXAMPLES = int(os.environ.get("AKUNU_EXAMPLES", "40"))
 others = [model for model in os.environ["AKUNU_MODELS"].split("\n") if model.startswith(("rank=", "speech="))]
 flags = ["--port", "0", "--print-address", "--max-answer", "4"]
 server = subprocess.Popen(
-    [os.environ["AKUNU_BINARY"], "serve", "embedded", *others, *flags], stdout=subprocess.PIPE, text=True
+    [os.environ["AKUNU_BINARY"], "serve", "embedded", *others, *flags],
+    stdout=subprocess.PIPE,
+    stderr=subprocess.DEVNULL,
+    text=True,
 )
 atexit.register(server.kill)
 schema = schemathesis.openapi.from_url(server.stdout.readline().strip() + "/openapi.json")

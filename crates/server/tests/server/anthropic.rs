@@ -275,6 +275,18 @@ fn faults_are_said_in_the_shape_of_this_api_and_name_their_field() {
 }
 
 #[test]
+fn fields_of_other_engines_for_drawing_tokens_are_taken() {
+    let address = serve(vec![Entry::embedded()], |_| {});
+    let said = |fields: Value| {
+        let message = post(address, PATH, &with(request("Once upon a time"), &fields)).ok();
+        message["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let seeded = |seed: u64| said(json!({ "temperature": 1.2, "seed": seed, "frequency_penalty": 0.5 }));
+    assert_eq!(seeded(3), seeded(3));
+    assert_ne!(seeded(3), seeded(4));
+}
+
+#[test]
 fn a_choice_of_tools_is_kept() {
     let address = serve(vec![Entry::embedded()], |_| {});
     let schema = json!({ "type": "object", "properties": { "n": { "enum": [1, 2] } }, "required": ["n"], "additionalProperties": false });

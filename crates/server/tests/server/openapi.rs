@@ -15,6 +15,10 @@ fn check(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
         "null" => value.is_null(),
         other => panic!("{other} is no type"),
     };
+    if let Some(either) = schema["anyOf"].as_array() {
+        let faults: Vec<String> = either.iter().filter_map(|schema| check(schema, value, at).err()).collect();
+        return if faults.len() < either.len() { Ok(()) } else { Err(faults.join(", and ")) };
+    }
     let of_kind = match &schema["type"] {
         Value::Array(kinds) => kinds.iter().any(is),
         Value::Null => true,

@@ -37,7 +37,8 @@ pub struct Completion {
 }
 
 /// Fields that change nothing in the answer here.
-pub const HARMLESS: &[&str] = &["cache_prompt", "id_slot", "timings_per_token", "return_progress", "t_max_predict_ms", "backend_sampling"];
+pub const HARMLESS: &[&str] =
+    &["cache_prompt", "id_slot", "timings_per_token", "return_progress", "t_max_predict_ms", "backend_sampling"];
 const MOST_LIKELIEST: usize = 1000;
 
 pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {

@@ -15,8 +15,9 @@ use std::sync::Arc;
 pub fn operations() -> Vec<Operation> {
     let completes = |operation: Operation| {
         let operation = operation.takes::<Completion>().takes::<Sampling>().ignores(HARMLESS);
-        // An object with the fields that were asked for, or a list of such where there are several prompts.
-        operation.gives(json!("any")).gives_text("text/event-stream")
+        // With those fields that were asked for; a list where there are several prompts.
+        let answer = json!({ "content?": "string", "tokens?": ["integer"], "stop?": "boolean" });
+        operation.gives(answer.clone()).gives(json!([answer])).gives_text("text/event-stream")
     };
     let props = get("/props", "What the server and its first model are.", props);
     vec![

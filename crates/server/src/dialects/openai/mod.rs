@@ -42,6 +42,8 @@ pub fn operations() -> Vec<Operation> {
     let of_response = post("/v1/responses/input_tokens", "How many tokens items are.", responses::input_tokens);
     let kept = get("/v1/responses/{id}", "A response that was kept.", responses::get).query::<responses::Kept>();
     let items = get("/v1/responses/{id}/input_items", "What a response was told.", responses::input_items);
+    let ranks =
+        |rank: Operation| rank.takes::<embeddings::Rerank>().gives(shapes::rerank()).gives(shapes::bare_rerank());
     let embeddings = post("/v1/embeddings", "Texts as vectors.", embeddings::create);
     let operations = vec![
         chats(chat).gives(shapes::chat()).gives_text(EVENTS),
@@ -53,8 +55,8 @@ pub fn operations() -> Vec<Operation> {
         delete("/v1/responses/{id}", "Forgets a response.", responses::delete).gives(shapes::deleted()),
         items.query::<responses::Page>().gives(shapes::items()),
         embeddings.takes::<embeddings::Embeddings>().ignores(&["user"]).gives(shapes::embeddings()),
-        post("/v1/rerank", "Scores texts.", embeddings::rerank).takes::<embeddings::Rerank>().gives(shapes::rerank()),
-        post("/v1/reranking", "The same.", embeddings::rerank).takes::<embeddings::Rerank>().gives(shapes::rerank()),
+        ranks(post("/v1/rerank", "Scores texts.", embeddings::rerank)),
+        ranks(post("/v1/reranking", "The same.", embeddings::rerank)),
         get("/v1/models", "All models.", models::list).query::<anthropic::Page>().gives(shapes::models()),
         get("/v1/models/{*id}", "One model.", models::one).gives(shapes::model()),
     ];
