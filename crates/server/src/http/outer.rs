@@ -25,6 +25,8 @@ pub async fn outer(request: Request, next: Next) -> Response {
     let (request, unread) = unread::lend(request);
     let mut response = without_panics(next.run(request)).instrument(span.clone()).await;
     unread.drain().await;
+    // One of them is what Anthropic's clients look for.
+    response.headers_mut().insert(HeaderName::from_static("request-id"), id.clone());
     response.headers_mut().insert(REQUEST_ID, id);
     let (status, seconds) = (response.status().as_u16(), began.elapsed().as_secs_f64());
     span.in_scope(|| tracing::info!(%method, path, status, seconds, "answered"));

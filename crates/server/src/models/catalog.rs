@@ -138,6 +138,11 @@ impl Catalog {
         &self.entries[at]
     }
 
+    /// Whether all headers have been read.
+    pub fn is_read(&self) -> bool {
+        self.entries.iter().all(|entry| entry.about.get().is_some())
+    }
+
     /// The model called `name`.
     pub fn called(&self, name: &str) -> Option<usize> {
         self.entries.iter().position(|entry| entry.is_called(name))

@@ -2,11 +2,11 @@
 
 use super::Entry;
 use crate::Options;
-use crate::answer::{Think, Tools};
+use crate::answer::{Conversation, Think, Tools};
 use crate::problem::Problem;
 use akunu::{ChatTemplate, Engine, LoadOptions, ReplyFormat, SchedulerOptions, Service, Tokenizer};
 use akunu_formats::ModelFile;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -83,13 +83,8 @@ impl Generator {
     }
 
     /// The prompt that asks for an answer to the messages.
-    pub fn prompt(
-        &self,
-        mut messages: Vec<Value>,
-        mut variables: Map<String, Value>,
-        think: Think,
-        tools: &Tools,
-    ) -> Result<String, Problem> {
+    pub fn prompt(&self, conversation: Conversation, think: Think, tools: &Tools) -> Result<String, Problem> {
+        let Conversation { mut messages, mut variables, goes_on } = conversation;
         let tokenizer = self.tokenizer()?;
         let (template, format) = self.speech()?;
         format.normalize(&mut messages);
@@ -101,16 +96,27 @@ impl Generator {
                 instruct(&mut messages, &format.instructions(&tools.shown));
             }
         }
-        // An answer that has begun is gone on with.
-        let begun = match messages.last() {
-            Some(last) if last["role"] == "assistant" && last.get("tool_calls").is_none() => messages.pop(),
-            _ => None,
+        let is_answer = |last: &Value| last["role"] == "assistant" && last.get("tool_calls").is_none();
+        let begun = match (goes_on, messages.last().is_some_and(is_answer)) {
+            (Some(false), _) | (None, false) => None,
+            (Some(true), false) => {
+                let sentence = "continue_final_message: the last message is not an answer that can be gone on with";
+                return Err(Problem::field("continue_final_message", sentence));
+            }
+            (Some(true) | None, true) => messages.pop(),
         };
-        variables.entry("add_generation_prompt").or_insert(true.into());
+        match &begun {
+            // What has begun comes after the prompt for it.
+            Some(_) => drop(variables.insert("add_generation_prompt".into(), true.into())),
+            None => drop(variables.entry("add_generation_prompt").or_insert(true.into())),
+        }
         match think {
             Think::Usual => drop(self.think.map(|think| variables.entry("enable_thinking").or_insert(think.into()))),
             Think::Not => drop(variables.entry("enable_thinking").or_insert(false.into())),
             Think::Upto(_) => drop(variables.entry("enable_thinking").or_insert(true.into())),
+        }
+        for (name, extra) in ChatTemplate::extras(if tools.are_offered() { &tools.shown } else { &[] }) {
+            variables.entry(name).or_insert(extra);
         }
         variables.insert("messages".into(), messages.into());
         let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;

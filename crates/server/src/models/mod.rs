@@ -5,6 +5,7 @@ mod generator;
 mod reader;
 #[cfg(feature = "audio")]
 mod scribe;
+mod turns;
 
 pub use catalog::{Catalog, Entry, Source};
 pub use generator::Generator;
@@ -33,11 +34,22 @@ enum Role {
     Transcribe,
 }
 
+/// How long a model stays after its last request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Until another one needs its memory.
+    UntilNeeded,
+    For(Duration),
+}
+
 struct Resident {
     entry: usize,
     role: Role,
     bytes: u64,
     used: Instant,
+    keep: Keep,
+    /// Somebody waits for its time to be over.
+    watched: bool,
     what: Arc<dyn Any + Send + Sync>,
 }
 
@@ -45,6 +57,8 @@ struct Resident {
 pub struct Loaded {
     pub entry: usize,
     pub bytes: u64,
+    /// How long it stays if nobody uses it; `None`: until another one needs its memory.
+    pub stays: Option<Duration>,
     pub generator: Option<InUse<Generator>>,
 }
 
@@ -63,13 +77,13 @@ impl Models {
 
     /// The model that writes.
     pub async fn generator(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Generator>, Problem> {
-        let entry = self.catalog.find(name, &[Purpose::Generate])?;
+        let entry = self.find(name, &[Purpose::Generate]).await?;
         self.get(entry, Role::Generate, Generator::load).await
     }
 
     /// The model that makes vectors.
     pub async fn embedder(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Reader>, Problem> {
-        let entry = self.catalog.find(name, &[Purpose::Embed, Purpose::Generate])?;
+        let entry = self.find(name, &[Purpose::Embed, Purpose::Generate]).await?;
         self.get(entry, Role::Embed, |entry, file, options| {
             Reader::load(entry, file, options, Reading::Embedding(None))
         })
@@ -78,31 +92,93 @@ impl Models {
 
     /// The model that scores pairs of texts.
     pub async fn ranker(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Reader>, Problem> {
-        let entry = self.catalog.find(name, &[Purpose::Rank])?;
+        let entry = self.find(name, &[Purpose::Rank]).await?;
         self.get(entry, Role::Rank, |entry, file, options| Reader::load(entry, file, options, Reading::Scores)).await
     }
 
     /// The model that writes down speech.
     #[cfg(feature = "audio")]
     pub async fn scribe(self: &Arc<Self>, name: Option<&str>) -> Result<InUse<Scribe>, Problem> {
-        let entry = self.catalog.find(name, &[Purpose::Transcribe])?;
+        let entry = self.find(name, &[Purpose::Transcribe]).await?;
         self.get(entry, Role::Transcribe, Scribe::load).await
     }
 
+    /// The model to use. The first time, headers of files are read.
+    async fn find(self: &Arc<Self>, name: Option<&str>, purposes: &'static [Purpose]) -> Result<usize, Problem> {
+        if self.catalog.is_read() {
+            return self.catalog.find(name, purposes);
+        }
+        let (models, name) = (self.clone(), name.map(str::to_owned));
+        tokio::task::spawn_blocking(move || models.catalog.find(name.as_deref(), purposes)).await?
+    }
+
+    /// A model stays for so long after each of its requests.
+    pub fn keep<T>(self: &Arc<Self>, model: &InUse<T>, keep: Keep) {
+        let mut resident = self.lock();
+        let is_it = |r: &&mut Resident| Arc::as_ptr(&r.what).cast::<()>() == Arc::as_ptr(model).cast();
+        let Some(it) = resident.iter_mut().find(is_it) else { return };
+        it.keep = keep;
+        if keep != Keep::UntilNeeded && !std::mem::replace(&mut it.watched, true) {
+            tokio::spawn(self.clone().watch(it.entry, it.role));
+        }
+    }
+
+    /// Lets a model go when its time is over.
+    async fn watch(self: Arc<Self>, entry: usize, role: Role) {
+        // While it is used, nobody says when that ends.
+        const LOOK: Duration = Duration::from_millis(100);
+        loop {
+            let gone = {
+                let mut resident = self.lock();
+                let Some(at) = resident.iter().position(|r| r.entry == entry && r.role == role) else { return };
+                let it = &mut resident[at];
+                let Keep::For(keep) = it.keep else {
+                    it.watched = false;
+                    return;
+                };
+                if Arc::strong_count(&it.what) > 1 {
+                    it.used = Instant::now();
+                }
+                (it.used.elapsed() >= keep && Arc::strong_count(&it.what) == 1).then(|| resident.swap_remove(at))
+            };
+            match gone {
+                Some(gone) => return self.end(gone).await,
+                None => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    /// Its threads end first.
+    async fn end(&self, gone: Resident) {
+        tracing::info!(model = self.catalog.entry(gone.entry).name, "let go");
+        // A panic while it ends leaves nothing to do.
+        let _ = tokio::task::spawn_blocking(move || drop(gone)).await;
+    }
+
     /// Lets the model that writes go, where nobody uses it.
-    pub async fn let_go(&self, name: Option<&str>) -> Result<(), Problem> {
-        let entry = self.catalog.find(name, &[Purpose::Generate])?;
+    pub async fn let_go(self: &Arc<Self>, name: Option<&str>) -> Result<(), Problem> {
+        let entry = self.find(name, &[Purpose::Generate]).await?;
         let idle = |r: &mut Resident| r.entry == entry && Arc::strong_count(&r.what) == 1;
         let gone: Vec<Resident> = self.lock().extract_if(.., idle).collect();
-        // Its threads end first.
-        Ok(tokio::task::spawn_blocking(move || drop(gone)).await?)
+        for gone in gone {
+            self.end(gone).await;
+        }
+        Ok(())
     }
 
     /// What is loaded now.
     pub fn loaded(&self) -> Vec<Loaded> {
         self.lock()
             .iter()
-            .map(|r| Loaded { entry: r.entry, bytes: r.bytes, generator: r.what.clone().downcast().ok() })
+            .map(|r| Loaded {
+                entry: r.entry,
+                bytes: r.bytes,
+                stays: match r.keep {
+                    Keep::UntilNeeded => None,
+                    Keep::For(keep) => Some(keep.saturating_sub(r.used.elapsed())),
+                },
+                generator: r.what.clone().downcast().ok(),
+            })
             .collect()
     }
 
@@ -142,7 +218,8 @@ impl Models {
         .await??;
         let name = &self.catalog.entry(entry).name;
         tracing::info!(model = name, role = ?role, bytes = needed, seconds = began.elapsed().as_secs_f64(), "loaded");
-        self.lock().push(Resident { entry, role, bytes: needed, used: Instant::now(), what: what.clone() });
+        let (used, keep) = (Instant::now(), Keep::UntilNeeded);
+        self.lock().push(Resident { entry, role, bytes: needed, used, keep, watched: false, what: what.clone() });
         Ok(what)
     }
 
@@ -179,11 +256,7 @@ impl Models {
                 oldest.map(|at| resident.swap_remove(at))
             };
             match gone {
-                Some(gone) => {
-                    tracing::info!(model = self.catalog.entry(gone.entry).name, "let go");
-                    // Its threads end first.
-                    tokio::task::spawn_blocking(move || drop(gone)).await?;
-                }
+                Some(gone) => self.end(gone).await,
                 None if Instant::now() >= until => {
                     let sentence = "all models that are loaded are in use, and there is no room for another";
                     return Err(Problem::new(Kind::Overloaded, sentence).retry_after(5));

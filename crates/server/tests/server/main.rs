@@ -5,6 +5,7 @@ mod agents;
 mod anthropic;
 #[cfg(feature = "audio")]
 mod audio;
+mod ggml;
 mod models;
 mod ollama;
 mod openai;

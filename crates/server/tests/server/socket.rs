@@ -106,6 +106,11 @@ pub fn get(address: SocketAddr, path: &str) -> Answer {
     send(address, "GET", path, "application/json", b"")
 }
 
+/// With another header.
+pub fn get_with(address: SocketAddr, path: &str, header: &str) -> Answer {
+    send(address, "GET", path, &format!("application/json\r\n{header}"), b"")
+}
+
 pub fn post(address: SocketAddr, path: &str, body: &Value) -> Answer {
     send(address, "POST", path, "application/json", body.to_string().as_bytes())
 }
