@@ -5,9 +5,13 @@ mod agents;
 mod anthropic;
 #[cfg(feature = "audio")]
 mod audio;
+mod metrics;
 mod models;
 mod ollama;
 mod openai;
 mod openapi;
+#[cfg(feature = "otel")]
+mod otel;
 mod responses;
+mod snapshots;
 mod socket;

@@ -36,7 +36,7 @@ pub async fn ps(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
             let entry = app.models.catalog.entry(loaded.entry);
             let about = entry.about()?;
             let mut model = model(&app, entry, about);
-            model["size"] = loaded.bytes.into();
+            model["size"] = loaded.needs.total().into();
             // Models stay until others need their memory.
             model["expires_at"] = "9999-12-31T23:59:59Z".into();
             model["size_vram"] = 0.into();
