@@ -1,8 +1,8 @@
 //! Many at once: what one gets does not depend on the others, on memory pressure, or on what was cached.
 
 use akunu::{
-    Engine, Error, Event, Finish, GenerateOptions, LEAST_CHUNK, LoadOptions, Miss, Request, RequestId, SamplingOptions, Scheduler,
-    SchedulerOptions, Service, Summary,
+    Engine, Error, Event, Finish, GenerateOptions, LEAST_CHUNK, LoadOptions, Miss, Request, RequestId, SamplingOptions,
+    Scheduler, SchedulerOptions, Service, Summary,
 };
 use akunu_testkit::fixtures;
 use std::collections::BTreeMap;
@@ -166,9 +166,8 @@ fn a_gap_that_cannot_be_kept_makes_the_smallest_chunks() {
     let options = SchedulerOptions { max_gap: Duration::ZERO, ..Default::default() };
     let mut scheduler = Scheduler::new(engine(4, 2048), options);
     let talk = GenerateOptions { max_tokens: 60, ignore_eos: true, ..Default::default() };
-    let streams: Vec<RequestId> = (0..3)
-        .map(|i| scheduler.submit(Request { tokens: prompt(i), options: talk.clone() }).unwrap())
-        .collect();
+    let streams: Vec<RequestId> =
+        (0..3).map(|i| scheduler.submit(Request { tokens: prompt(i), options: talk.clone() }).unwrap()).collect();
     let long = Request { tokens: (0..1900).map(|i| i % 4000).collect(), options: talk.clone().max_tokens(1) };
     while scheduler.metrics().generated_tokens < 3 {
         scheduler.step(|_, _| {});
@@ -178,7 +177,8 @@ fn a_gap_that_cannot_be_kept_makes_the_smallest_chunks() {
     loop {
         let before = scheduler.metrics();
         let mut pieces = 0;
-        let more = scheduler.step(|id, event| pieces += u64::from(streams.contains(&id) && matches!(event, Event::Piece(_))));
+        let more =
+            scheduler.step(|id, event| pieces += u64::from(streams.contains(&id) && matches!(event, Event::Piece(_))));
         let rows = scheduler.metrics().rows - before.rows;
         if pieces > 0 {
             assert_eq!(pieces, 3, "a stream waited");

@@ -43,26 +43,25 @@ const ALL: u64 = u64::MAX;
 
 #[test]
 fn a_conversation_goes_on_as_if_its_model_had_stayed() {
-    for model in [None, Some(fixtures::path("hf/mistral-swa"))] {
-        for kv in [DType::F16, DType::Q8_0] {
-            let load = || load(model.as_deref(), kv, 512);
-            let mut stayed = load();
-            let first = text(200, 0);
-            let (said, _) = answer(&mut stayed, &first);
-            // One that shares its beginning, so that the tree has a fork.
-            let other = [&first[..128], &text(80, 7)].concat();
-            answer(&mut stayed, &other);
-            let snapshot = stayed.snapshot(ALL);
-            let second = [&first[..], &said, &text(30, 3)].concat();
-            let (expected, summary) = answer(&mut stayed, &second);
-            let mut back = load();
-            assert_eq!(back.restore(&snapshot), snapshot.positions());
-            let (got, restored) = answer(&mut back, &second);
-            assert_eq!(got, expected);
-            assert_eq!((restored.cached, restored.miss), (summary.cached, summary.miss));
-            assert_eq!(restored.cached, 211);
-            assert_eq!(answer(&mut back, &other).1.cached, 207);
-        }
+    let swa = fixtures::path("hf/mistral-swa");
+    for (model, kv) in [(None, DType::F16), (None, DType::Q8_0), (Some(swa.as_path()), DType::F16)] {
+        let load = || load(model, kv, 512);
+        let mut stayed = load();
+        let first = text(200, 0);
+        let (said, _) = answer(&mut stayed, &first);
+        // One that shares its beginning, so that the tree has a fork.
+        let other = [&first[..128], &text(80, 7)].concat();
+        answer(&mut stayed, &other);
+        let snapshot = stayed.snapshot(ALL);
+        let second = [&first[..], &said, &text(30, 3)].concat();
+        let (expected, summary) = answer(&mut stayed, &second);
+        let mut back = load();
+        assert_eq!(back.restore(&snapshot), snapshot.positions());
+        let (got, restored) = answer(&mut back, &second);
+        assert_eq!(got, expected);
+        assert_eq!((restored.cached, restored.miss), (summary.cached, summary.miss));
+        assert_eq!(restored.cached, 211);
+        assert_eq!(answer(&mut back, &other).1.cached, 207);
     }
 }
 

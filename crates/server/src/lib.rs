@@ -71,7 +71,8 @@ impl Server {
             .enable_all()
             .build()?;
         let listener = runtime.block_on(TcpListener::bind((options.host, options.port)))?;
-        let tracer = runtime.block_on(async { otel::Tracer::new(options.otel.as_deref()) }).map_err(io::Error::other)?;
+        let tracer =
+            runtime.block_on(async { otel::Tracer::new(options.otel.as_deref()) }).map_err(io::Error::other)?;
         let tls = options.tls.as_ref().map(|(certificate, key)| Tls::read(certificate, key)).transpose()?;
         let options = Arc::new(options);
         let models = Arc::new(Models::new(catalog.within(options.load.limits), options.clone()));

@@ -1,7 +1,7 @@
 //! `akunu serve`: models over HTTP.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,10 +25,14 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     log(matches.get_one::<String>("log").map_or("info", String::as_str));
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
-    let server = Server::bind(catalog(matches)?, options).or_fail(
-        |e| format!("{host}:{port} cannot be served: {e}"),
-        "choose another --port or --host, or end who has it",
-    )?;
+    let server = Server::bind(catalog(matches)?, options).map_err(|e| match e.kind() {
+        // What was asked for besides a port: TLS, traces.
+        ErrorKind::Other => failure(e.to_string(), "see `akunu serve --help`"),
+        _ => failure(
+            format!("{host}:{port} cannot be served: {e}"),
+            "choose another --port or --host, or end who has it",
+        ),
+    })?;
     server.warm().map_err(|why| failure(why, "see `akunu inspect`"))?;
     let address = server.address()?;
     if matches.get_flag("print-address") {
@@ -184,8 +188,21 @@ mod tests {
     fn every_bound_has_a_flag_and_one_default() {
         assert_eq!(told(&[]), RequestLimits::default());
         let flags = [
-            "max-body", "max-upload", "max-bodies", "max-messages", "max-answer", "max-choices", "max-texts",
-            "keep-responses", "keep-time", "rate", "queue", "max-connections", "head-time", "body-time", "patience",
+            "max-body",
+            "max-upload",
+            "max-bodies",
+            "max-messages",
+            "max-answer",
+            "max-choices",
+            "max-texts",
+            "keep-responses",
+            "keep-time",
+            "rate",
+            "queue",
+            "max-connections",
+            "head-time",
+            "body-time",
+            "patience",
             "drain",
         ];
         let flags: Vec<String> = flags.iter().zip(1..).map(|(flag, n)| format!("--{flag}={n}")).collect();

@@ -4,5 +4,5 @@ pub(crate) mod blocks;
 pub(crate) mod prefix;
 pub(crate) mod sequence;
 pub(crate) mod session;
-pub(crate) mod snapshot;
 mod shift;
+pub(crate) mod snapshot;

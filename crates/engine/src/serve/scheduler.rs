@@ -147,7 +147,18 @@ impl Scheduler {
         let (waiting, running) = (VecDeque::new(), Vec::new());
         let (draws, pace) = (Vec::with_capacity(MAX_OUTPUTS), ChunkPace::default());
         let fingerprint = engine.fingerprint();
-        Self { engine, fingerprint, options, cache, waiting, running, draws, pace, metrics: Metrics::default(), next: 0 }
+        Self {
+            engine,
+            fingerprint,
+            options,
+            cache,
+            waiting,
+            running,
+            draws,
+            pace,
+            metrics: Metrics::default(),
+            next: 0,
+        }
     }
 
     /// What it runs.

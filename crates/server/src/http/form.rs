@@ -1,7 +1,7 @@
 //! Forms with a file, as recordings are sent.
 
 use super::bodies::Held;
-use super::body::{Fields, short};
+use super::body::{Fields, fits, short, too_large};
 use crate::App;
 use crate::problem::{Kind, Problem};
 use axum::RequestExt;
@@ -26,6 +26,7 @@ impl FromRequest<Arc<App>> for Form {
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let limits = &app.options.limits;
+        fits(request.body(), limits.upload)?;
         DefaultBodyLimit::max(limits.upload).apply(&mut request);
         let held = request.extensions().get::<Held>().cloned().unwrap_or_default();
         let form = request.extract::<Multipart, _>().await.map_err(|e| Problem::invalid(short(&e.body_text())))?;
@@ -36,7 +37,7 @@ impl FromRequest<Arc<App>> for Form {
 
 async fn read(mut form: Multipart, held: Held, most: usize) -> Result<Form, Problem> {
     let fault = |error: MultipartError| match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes")),
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(most),
         _ => Problem::invalid(format!("the form cannot be read: {}", short(&error.body_text()))),
     };
     let (mut fields, mut file) = (Map::new(), None);

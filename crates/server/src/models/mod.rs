@@ -15,9 +15,9 @@ pub use scribe::{Recording, Said, Scribe, end as said_to_the_end};
 
 use crate::Options;
 use crate::problem::{Kind, Problem};
-use snapshots::Snapshots;
 use akunu::{Engine, LoadOptions, Needs, Purpose, Reading};
 use akunu_formats::ModelFile;
+use snapshots::Snapshots;
 use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

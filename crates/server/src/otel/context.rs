@@ -15,7 +15,8 @@ impl Parent {
         let (version, trace, span, flags) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
         // Versions to come may add fields; the first has none.
         let known = is_hex(version, 2) && version != "ff" && (version != "00" || fields.next().is_none());
-        let named = is_hex(trace, 32) && is_hex(span, 16) && [trace, span].iter().all(|id| id.bytes().any(|b| b != b'0'));
+        let named =
+            is_hex(trace, 32) && is_hex(span, 16) && [trace, span].iter().all(|id| id.bytes().any(|b| b != b'0'));
         let flags = if is_hex(flags, 2) { u8::from_str_radix(flags, 16).ok()? } else { return None };
         (known && named).then(|| Parent { trace: trace.into(), span: span.into(), sampled: flags & 1 == 1 })
     }

@@ -30,7 +30,8 @@ pub struct Endpoint {
 impl Endpoint {
     /// `http://host[:port][/path]`: the path of traces is added, as OpenTelemetry has it.
     pub fn parse(url: &str) -> Result<Endpoint, String> {
-        let fault = || format!("{url:?} is no http://HOST:PORT; a collector elsewhere needs one here that passes on by TLS");
+        let fault =
+            || format!("{url:?} is no http://HOST:PORT; a collector elsewhere needs one here that passes on by TLS");
         let rest = url.strip_prefix("http://").ok_or_else(fault)?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let is_plain = |c: char| c.is_ascii_graphic() && !"\"<>@?#".contains(c);
@@ -102,7 +103,8 @@ fn written(spans: Vec<Value>) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let resource = json!({ "attributes": [text("service.name", "akunu"), text("service.version", version)] });
     let scope = json!({ "name": "akunu-server", "version": version });
-    json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "scope": scope, "spans": spans }] }] }).to_string()
+    json!({ "resourceSpans": [{ "resource": resource, "scopeSpans": [{ "scope": scope, "spans": spans }] }] })
+        .to_string()
 }
 
 /// One request on a connection of its own. Of the answer only the first line matters.
@@ -137,7 +139,8 @@ mod tests {
         ] {
             assert_eq!(Endpoint::parse(url), Ok(Endpoint { address: address.into(), path: path.into() }), "{url}");
         }
-        for url in ["", "localhost:4318", "https://collector", "http://", "http:///x", "http://a b", "http://a\r\nx: y"] {
+        for url in ["", "localhost:4318", "https://collector", "http://", "http:///x", "http://a b", "http://a\r\nx: y"]
+        {
             assert!(Endpoint::parse(url).unwrap_err().contains("http://"), "{url}");
         }
     }

@@ -154,7 +154,9 @@ fn all_bodies_together_have_their_bound() {
     };
     // Who announces much and sends little holds little; who sends much holds that.
     let head = |length: usize| {
-        format!("POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n")
+        format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        )
     };
     let mut announced = TcpStream::connect(address).unwrap();
     write!(announced, "{}{{", head(90_000)).unwrap();

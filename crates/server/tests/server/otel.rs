@@ -89,7 +89,10 @@ fn a_request_becomes_a_span_with_its_queue_prefill_and_decode() {
         assert_eq!((&request["kind"], &request["status"]["code"]), (&json!(2), &json!(0)));
         assert_eq!(attribute(&request, "http.response.status_code"), "200");
         assert_eq!(attribute(&request, "gen_ai.request.model"), "stories");
-        assert_eq!((attribute(&request, "http.route"), attribute(&request, "url.path")), ("/v1/completions", "/v1/completions"));
+        assert_eq!(
+            (attribute(&request, "http.route"), attribute(&request, "url.path")),
+            ("/v1/completions", "/v1/completions")
+        );
         let (begun, ended) = times(&request);
         let mut at = begun;
         for (span, name) in [(&queue, "queue"), (&prefill, "prefill"), (&decode, "decode")] {
@@ -100,8 +103,11 @@ fn a_request_becomes_a_span_with_its_queue_prefill_and_decode() {
             assert!(from + 5_000_000 >= at && to >= from && to <= ended + 5_000_000, "{span} in {request}");
             at = to;
         }
-        let cached = if stream { "4" } else { "0" };
-        assert_eq!((attribute(&prefill, "gen_ai.usage.input_tokens"), attribute(&prefill, "akunu.cached_tokens")), ("5", cached));
+        let cached = if stream { "3" } else { "0" };
+        assert_eq!(
+            (attribute(&prefill, "gen_ai.usage.input_tokens"), attribute(&prefill, "akunu.cached_tokens")),
+            ("4", cached)
+        );
         assert_eq!(attribute(&decode, "gen_ai.usage.output_tokens"), "5");
         // Nothing of what was said.
         assert!(!request.to_string().contains("upon"));
