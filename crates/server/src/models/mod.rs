@@ -56,7 +56,7 @@ pub struct Models {
     resident: Mutex<Vec<Resident>>,
     pub snapshots: Snapshots,
     /// Held while one is loaded.
-    loading: tokio::sync::Mutex<()>,
+    loading: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Models {
@@ -66,7 +66,7 @@ impl Models {
             options,
             resident: Mutex::default(),
             snapshots: Snapshots::default(),
-            loading: tokio::sync::Mutex::default(),
+            loading: Arc::default(),
         }
     }
 
@@ -137,7 +137,7 @@ impl Models {
         if let Some(here) = self.here(entry, role) {
             return Ok(here);
         }
-        let _one_at_a_time = self.loading.lock().await;
+        let one_at_a_time = self.loading.clone().lock_owned().await;
         if let Some(here) = self.here(entry, role) {
             return Ok(here);
         }
@@ -145,16 +145,17 @@ impl Models {
         let needed = tokio::task::spawn_blocking(move || models.needs(entry, role)).await??;
         self.make_room(needed.total(), entry).await?;
         let models = self.clone();
-        let began = Instant::now();
-        let what = tokio::task::spawn_blocking(move || {
-            let entry = models.catalog.entry(entry);
-            load(entry, entry.open()?, &models.options).map(Arc::new)
+        // Goes on where who asked goes away: what was remembered would be lost, and the next one would begin anew.
+        tokio::task::spawn_blocking(move || {
+            let (of, began) = (models.catalog.entry(entry), Instant::now());
+            let what = load(of, of.open()?, &models.options).map(Arc::new)?;
+            let (bytes, seconds) = (needed.total(), began.elapsed().as_secs_f64());
+            tracing::info!(model = of.name, role = ?role, bytes, seconds, "loaded");
+            models.lock().push(Resident { entry, role, needs: needed, used: Instant::now(), what: what.clone() });
+            drop(one_at_a_time);
+            Ok(what)
         })
-        .await??;
-        let (name, bytes) = (&self.catalog.entry(entry).name, needed.total());
-        tracing::info!(model = name, role = ?role, bytes, seconds = began.elapsed().as_secs_f64(), "loaded");
-        self.lock().push(Resident { entry, role, needs: needed, used: Instant::now(), what: what.clone() });
-        Ok(what)
+        .await?
     }
 
     /// What a model will need.
