@@ -24,6 +24,7 @@
 //! | drive many at once yourself | [`Scheduler`] |
 //! | draft with a smaller model | [`Draft`], [`Engine::resume_drafted`] |
 //! | keep a conversation's KV cache in a file | [`Engine::save_session`], [`Engine::load_session`] |
+//! | keep what a scheduler remembers while its model is away | [`Scheduler::snapshot`], [`Scheduler::restore`] |
 //! | know what a model would need | [`Engine::footprint`] |
 //! | embed texts; transcribe speech | [`Embedder`]; [`speech`] |
 //!
@@ -81,6 +82,7 @@ pub use generate::{Finish, Generate, GenerateOptions, Piece, Thinking, Thoughts}
 pub use kv::prefix::Miss;
 pub use kv::sequence::Sequence;
 pub use kv::session::{Session, SessionError};
+pub use kv::snapshot::Snapshot;
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
 pub use serve::LEAST_CHUNK;
 pub use serve::metrics::{Latency, Metrics};

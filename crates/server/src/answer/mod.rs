@@ -14,6 +14,7 @@ pub use tools::{Tools, custom_form};
 use crate::App;
 use crate::http::stream::{self, Frame, Framing};
 use crate::models::{Generator, InUse};
+use crate::otel::Trace;
 use crate::problem::{Kind, Problem};
 use akunu::{
     Finish, GenerateOptions, Grammar, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts,
@@ -87,6 +88,7 @@ pub struct Answer {
     places: Places,
     /// Whose turn it is to be asked first, so that all come forward.
     turn: usize,
+    trace: Trace,
     _room: OwnedSemaphorePermit,
 }
 
@@ -167,7 +169,7 @@ impl Answer {
             let reply = generator.service.submit(Request { tokens: tokens.clone(), options })?;
             stages.push(Stage { reply: Some(reply), reader: readers.pop(), ..Stage::default() });
         }
-        Ok(Answer { generator, choices: stages, stops, tokens, places, turn: 0, _room: room })
+        Ok(Answer { generator, choices: stages, stops, tokens, places, turn: 0, trace: Trace::current(), _room: room })
     }
 
     /// The model that answers.
@@ -205,11 +207,13 @@ impl Answer {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     stage.reply = None;
+                    self.trace.fault();
                     return Poll::Ready(Some(Err(error.into())));
                 }
                 Poll::Ready(None) => {
                     let summary = stage.reply.take().and_then(|reply| reply.summary().cloned());
                     let Some(summary) = summary else { return Poll::Ready(None) };
+                    self.trace.answered(&self.generator.name, &summary);
                     let miss = summary.miss.and_then(|miss| miss.at());
                     let left_at = miss.and_then(|at| self.places.message(&self.generator, &self.tokens, at));
                     stage.end(summary, &self.stops, left_at);

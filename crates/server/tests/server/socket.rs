@@ -1,7 +1,7 @@
 //! A server on a port of its own, and requests to it as bytes on a socket.
 #![allow(dead_code)]
 
-use akunu_server::{Catalog, Entry, Options, Server};
+use akunu_server::{Catalog, Entry, Options, Server, Source};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,6 +20,11 @@ pub fn serve(entries: Vec<Entry>, change: impl FnOnce(&mut Options)) -> SocketAd
 /// The model inside the binary.
 pub fn stories() -> Entry {
     Entry::embedded()
+}
+
+/// The same by another name.
+pub fn named(name: &str) -> Entry {
+    Entry::new(name, Source::Embedded)
 }
 
 /// An answer, read to its end.

@@ -41,7 +41,7 @@ pub async fn ps(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
             let entry = app.models.catalog.entry(loaded.entry);
             let about = entry.about()?;
             let mut model = model(&app, entry, about);
-            model["size"] = loaded.bytes.into();
+            model["size"] = loaded.needs.total().into();
             model["expires_at"] = match loaded.stays {
                 Some(stays) => time::written(SystemTime::now() + stays.min(LONGEST)).into(),
                 None => "9999-12-31T23:59:59Z".into(),
