@@ -65,7 +65,7 @@ pub fn text(app: &App) -> String {
 fn memory(app: &App, loaded: &[Loaded]) -> Vec<(String, f64)> {
     let mut bytes: BTreeMap<(&str, String), u64> = BTreeMap::new();
     let mut add = |used, model: &str, n| *bytes.entry((used, model.to_owned())).or_default() += n;
-    for Loaded { entry, needs, generator } in loaded {
+    for Loaded { entry, needs, generator, .. } in loaded {
         let model = &app.models.catalog.entry(*entry).name;
         let metrics = generator.as_ref().map(|g| g.service.metrics()).unwrap_or_default();
         let cache = needs.kv / metrics.blocks.max(1) as u64 * metrics.blocks_cached.min(metrics.blocks) as u64;

@@ -68,9 +68,12 @@ pub enum LogitBias {
     Pairs(Vec<(Piece, Value)>),
 }
 
+/// Each with its bias.
+type Biased<T> = Vec<(T, f32)>;
+
 impl LogitBias {
     /// Tokens, and texts.
-    fn sorted(self) -> Result<(Vec<(u32, f32)>, Vec<(String, f32)>), Problem> {
+    fn sorted(self) -> Result<(Biased<u32>, Biased<String>), Problem> {
         let pairs: Vec<(Piece, Value)> = match self {
             LogitBias::Pairs(pairs) => pairs,
             LogitBias::Map(map) => {
