@@ -16,6 +16,7 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/simd", &["akunu-dtype"]),
     ("crates/gemm", &["akunu-dtype", "akunu-simd"]),
     ("crates/cpu", &["akunu-dtype", "akunu-gemm", "akunu-plan", "akunu-simd"]),
+    ("crates/metal/emulator", &[]),
     ("crates/text", &["akunu-formats", "akunu-limits"]),
     ("crates/audio", &["akunu-limits"]),
     ("crates/convert", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-limits", "akunu-text"]),

@@ -1,0 +1,118 @@
+//! Metal's language is C++ but for a few things, which are written anew here: function constants, threadgroup memory that a kernel
+//! declares, and how kernels are called. Everything else is in `cpp/include/metal_stdlib`.
+
+use std::fmt::Write;
+
+/// An argument of a kernel: what its attribute says, as the emulator calls it.
+struct Argument(String);
+
+/// C++ of a Metal source, with a table of its kernels at the end.
+pub fn translate(path: &str, source: &str) -> Result<String, String> {
+    let mut out = format!("#include <metal_stdlib>\n#line 1 {path:?}\n");
+    for (number, line) in source.lines().enumerate() {
+        let words = line.trim();
+        let at = || format!("{path}:{}", number + 1);
+        if words.contains("[[function_constant(") {
+            out += &function_constant(words).ok_or_else(|| format!("{}: not a function constant", at()))?;
+        } else if let Some(declared) = words.strip_prefix("threadgroup ").filter(|d| d.ends_with("];")) {
+            out += &threadgroup_memory(declared).ok_or_else(|| format!("{}: not a declaration", at()))?;
+        } else if !words.starts_with("INSTANTIATE(") {
+            // Here `threadgroup` is nothing.
+            out += &line.replace("[[threadgroup(", "[[argument(");
+        }
+        out.push('\n');
+    }
+    let text = without_comments(source);
+    let kernels = kernels(&text).map_err(|why| format!("{path}: {why}"))?;
+    for (name, template, arguments) in &kernels {
+        if !template {
+            register(&mut out, name, name, arguments);
+        }
+    }
+    for line in text.lines().filter_map(|line| line.trim().strip_prefix("INSTANTIATE(")) {
+        let parts: Vec<&str> = line.trim_end_matches([')', ';']).splitn(3, ',').map(str::trim).collect();
+        let [name, function, parameters] = parts[..] else { return Err(format!("{path}: INSTANTIATE({line}")) };
+        let found = kernels.iter().find(|(of, ..)| of == function);
+        let (_, _, arguments) = found.ok_or_else(|| format!("{path}: there is no kernel {function}"))?;
+        register(&mut out, name, &format!("{function}<{parameters}>"), arguments);
+    }
+    Ok(out)
+}
+
+fn register(out: &mut String, name: &str, function: &str, arguments: &[Argument]) {
+    let arguments: Vec<&str> = arguments.iter().map(|a| a.0.as_str()).collect();
+    let list = arguments.join(", ");
+    let _ = writeln!(
+        out,
+        "static void emulator_run_{name}() {{ emulator_call(&{function}, {list}); }}\n\
+         static emulator::Register emulator_register_{name}(\"{name}\", emulator_run_{name});"
+    );
+}
+
+/// `constant uint head_dim [[function_constant(0)]];`
+fn function_constant(line: &str) -> Option<String> {
+    let (declared, number) = line.strip_prefix("constant ")?.split_once(" [[function_constant(")?;
+    let (kind, name) = declared.trim().rsplit_once(' ')?;
+    let number: u32 = number.strip_suffix(")]];")?.parse().ok()?;
+    Some(format!("static const emulator_function_constant<{kind}, {number}> {name};"))
+}
+
+/// `float sums[32];`
+fn threadgroup_memory(declared: &str) -> Option<String> {
+    let (declared, bounds) = declared.strip_suffix(';')?.split_once('[')?;
+    let (kind, name) = declared.trim().rsplit_once(' ')?;
+    Some(format!("EMULATOR_SHARED({kind}, {name}, [{bounds});"))
+}
+
+/// The names of kernels, whether they are templates, and their arguments.
+fn kernels(text: &str) -> Result<Vec<(String, bool, Vec<Argument>)>, String> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("kernel void ") {
+        let before = rest[..at].trim_end();
+        let template = before.ends_with('>') && before.rfind("template").is_some_and(|t| !before[t..].contains(';'));
+        let after = &rest[at + "kernel void ".len()..];
+        let open = after.find('(').ok_or("a kernel has arguments")?;
+        let name = after[..open].trim().to_owned();
+        let (mut depth, mut end) = (0, None);
+        let mut parts = vec![String::new()];
+        for (at, c) in after[open..].char_indices() {
+            match c {
+                '(' | '[' | '<' => depth += 1,
+                ')' | ']' | '>' => depth -= 1,
+                _ => {}
+            }
+            match c {
+                _ if depth == 0 => {
+                    end = Some(open + at);
+                    break;
+                }
+                '(' if depth == 1 => {}
+                ',' if depth == 1 => parts.push(String::new()),
+                _ => parts.last_mut().expect("one at least").push(c),
+            }
+        }
+        let arguments = parts.iter().map(|part| argument(part).ok_or_else(|| format!("{name}: the argument {part:?}")));
+        found.push((name.clone(), template, arguments.collect::<Result<_, _>>()?));
+        rest = &after[end.ok_or("arguments end")?..];
+    }
+    Ok(found)
+}
+
+/// Of `device float *x [[buffer(0)]]`, what the emulator gives it.
+fn argument(text: &str) -> Option<Argument> {
+    let (_, attribute) = text.trim().strip_suffix("]]")?.rsplit_once("[[")?;
+    let numbered = |kind: &str| attribute.strip_prefix(kind)?.strip_prefix('(')?.strip_suffix(')');
+    Some(Argument(match (numbered("buffer"), numbered("threadgroup")) {
+        (Some(number), _) => format!("emulator_buffer{{{number}}}"),
+        (_, Some(number)) => format!("emulator_threadgroup{{{number}}}"),
+        _ => format!("emulator_{attribute}()"),
+    }))
+}
+
+fn without_comments(source: &str) -> String {
+    source
+        .lines()
+        .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
+        .fold(String::new(), |text, line| text + line + "\n")
+}
