@@ -82,10 +82,10 @@ pub use generate::{Finish, Generate, GenerateOptions, Piece, Thinking, Thoughts}
 pub use kv::prefix::Miss;
 pub use kv::sequence::Sequence;
 pub use kv::session::{Session, SessionError};
-pub use kv::snapshot::Snapshot;
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
 pub use serve::LEAST_CHUNK;
 pub use serve::metrics::{Latency, Metrics};
 pub use serve::scheduler::{Event, Request, RequestId, Scheduler, SchedulerOptions, Summary};
 pub use serve::service::{Reply, Service};
+pub use serve::snapshot::Snapshot;
 pub use step::{Outputs, StepInput};

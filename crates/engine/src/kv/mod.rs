@@ -5,4 +5,3 @@ pub(crate) mod prefix;
 pub(crate) mod sequence;
 pub(crate) mod session;
 mod shift;
-pub(crate) mod snapshot;

@@ -76,19 +76,19 @@ impl Engine {
     }
 
     /// Bytes of a KV block.
-    pub(super) fn block_bytes(&self, group: usize) -> usize {
+    pub(crate) fn block_bytes(&self, group: usize) -> usize {
         self.decode_program().kv_groups[group].block_bytes
     }
 
     /// What a KV block holds.
-    pub(super) fn read_block(&self, group: usize, block: u32) -> Box<[u8]> {
+    pub(crate) fn read_block(&self, group: usize, block: u32) -> Box<[u8]> {
         let mut stored = vec![0; self.block_bytes(group)];
         self.loaded.kv_read(group, block as usize * stored.len(), &mut stored);
         stored.into()
     }
 
     /// Gives a sequence a KV block that holds this, or a gap; `None` where no block is free.
-    pub(super) fn push_block(&mut self, sequence: &mut Sequence, group: usize, stored: Option<&[u8]>) -> Option<u32> {
+    pub(crate) fn push_block(&mut self, sequence: &mut Sequence, group: usize, stored: Option<&[u8]>) -> Option<u32> {
         let block = sequence.push_block(group, stored.is_some())?;
         if let Some(stored) = stored {
             self.loaded.kv_write(group, block as usize * self.block_bytes(group), stored);

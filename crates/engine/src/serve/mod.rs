@@ -4,5 +4,6 @@ mod chunk;
 pub(crate) mod metrics;
 pub(crate) mod scheduler;
 pub(crate) mod service;
+pub(crate) mod snapshot;
 
 pub use chunk::LEAST_CHUNK;

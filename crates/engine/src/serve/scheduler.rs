@@ -12,7 +12,6 @@ use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES};
 use crate::generate::decoder::Decoder;
 use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::kv::prefix::{Miss, PrefixCache};
-use crate::kv::snapshot::Snapshot;
 use crate::{Engine, Error, Sequence, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
@@ -124,11 +123,11 @@ struct Job {
 /// # Ok::<(), akunu::Error>(())
 /// ```
 pub struct Scheduler {
-    engine: Engine,
+    pub(super) engine: Engine,
     /// The engine's, read while its file is surely there.
-    fingerprint: [u8; 32],
+    pub(super) fingerprint: [u8; 32],
     options: SchedulerOptions,
-    cache: PrefixCache,
+    pub(super) cache: PrefixCache,
     waiting: VecDeque<Job>,
     /// In the order of their admission.
     running: Vec<Job>,
@@ -169,16 +168,6 @@ impl Scheduler {
     /// Ends every request.
     pub fn into_engine(self) -> Engine {
         self.engine
-    }
-
-    /// What finished texts left in the KV cache, up to so many bytes of what was used last.
-    pub fn snapshot(&self, most: u64) -> Snapshot {
-        Snapshot::take(&self.engine, self.fingerprint, &self.cache, most)
-    }
-
-    /// Puts back what a scheduler over the same model remembered; how many positions that were, 0 where it is another one.
-    pub fn restore(&mut self, snapshot: &Snapshot) -> usize {
-        snapshot.restore(&mut self.engine, self.fingerprint, &mut self.cache)
     }
 
     /// Queues a request. What could not run at all is refused here.

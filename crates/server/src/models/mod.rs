@@ -75,13 +75,7 @@ pub struct Models {
 
 impl Models {
     pub fn new(catalog: Catalog, options: Arc<Options>) -> Self {
-        Self {
-            catalog,
-            options,
-            resident: Mutex::default(),
-            snapshots: Snapshots::default(),
-            loading: Arc::default(),
-        }
+        Self { catalog, options, resident: Mutex::default(), snapshots: Snapshots::default(), loading: Arc::default() }
     }
 
     /// The model that writes.

@@ -1,12 +1,11 @@
 //! A prefix cache outside of its engine: what was remembered stays while the model is gone, and goes back into the KV cache
 //! when the same model is loaded again.
 
-use super::prefix::PrefixCache;
-use crate::Engine;
+use super::scheduler::Scheduler;
 use akunu_plan::NO_BLOCK;
 use std::collections::HashMap;
 
-/// What a [`Scheduler`](crate::Scheduler) remembered of finished texts, in host memory.
+/// What a [`Scheduler`] remembered of finished texts, in host memory.
 pub struct Snapshot {
     /// Of the engine: the same weights, and the same layout of the KV cache.
     fingerprint: [u8; 32],
@@ -25,10 +24,12 @@ struct Kept {
     blocks: Vec<Option<Box<[u8]>>>,
 }
 
-impl Snapshot {
-    /// Copies up to `most` bytes of what was used last.
-    pub(crate) fn take(engine: &Engine, fingerprint: [u8; 32], cache: &PrefixCache, most: u64) -> Snapshot {
-        let mut snapshot = Snapshot { fingerprint, context: engine.context(), nodes: Vec::new(), bytes: 0 };
+impl Scheduler {
+    /// What finished texts left in the KV cache, up to `most` bytes of what was used last.
+    pub fn snapshot(&self, most: u64) -> Snapshot {
+        let Scheduler { engine, fingerprint, cache, .. } = self;
+        let mut snapshot =
+            Snapshot { fingerprint: *fingerprint, context: engine.context(), nodes: Vec::new(), bytes: 0 };
         let mut places = HashMap::new();
         for (id, node) in cache.recent() {
             let parent = match node.parent() {
@@ -57,14 +58,15 @@ impl Snapshot {
         snapshot
     }
 
-    /// Puts it back into an empty cache as far as there is room; how many positions that were. Nothing where the engine is
-    /// another one.
-    pub(crate) fn restore(&self, engine: &mut Engine, fingerprint: [u8; 32], cache: &mut PrefixCache) -> usize {
-        if self.fingerprint != fingerprint || self.context != engine.context() || cache.len() > 0 {
+    /// Puts back what a scheduler over the same model remembered, as far as there is room; how many positions that were. None
+    /// where the model is another one, or something is remembered already.
+    pub fn restore(&mut self, snapshot: &Snapshot) -> usize {
+        let Scheduler { engine, fingerprint, cache, .. } = self;
+        if snapshot.fingerprint != *fingerprint || snapshot.context != engine.context() || cache.len() > 0 {
             return 0;
         }
-        let (mut ids, mut positions) = (Vec::with_capacity(self.nodes.len()), 0);
-        for node in &self.nodes {
+        let (mut ids, mut positions) = (Vec::with_capacity(snapshot.nodes.len()), 0);
+        for node in &snapshot.nodes {
             // Holds the blocks until the cache does.
             let mut sequence = engine.sequence();
             let stored = node.blocks.iter().enumerate();
@@ -78,7 +80,9 @@ impl Snapshot {
         cache.touch(&ids);
         positions
     }
+}
 
+impl Snapshot {
     /// Bytes of host memory that it takes.
     pub fn bytes(&self) -> u64 {
         self.bytes
