@@ -68,12 +68,12 @@ pub enum LogitBias {
     Pairs(Vec<(Piece, Value)>),
 }
 
-/// Each with its bias.
-type Biased<T> = Vec<(T, f32)>;
+/// How much logits change, by what names them.
+type Biases<T> = Vec<(T, f32)>;
 
 impl LogitBias {
     /// Tokens, and texts.
-    fn sorted(self) -> Result<(Biased<u32>, Biased<String>), Problem> {
+    fn sorted(self) -> Result<(Biases<u32>, Biases<String>), Problem> {
         let pairs: Vec<(Piece, Value)> = match self {
             LogitBias::Pairs(pairs) => pairs,
             LogitBias::Map(map) => {
@@ -111,7 +111,7 @@ fn within(name: &str, value: f32, least: f32, most: f32) -> Result<f32, Problem>
 
 impl Sampling {
     /// As the engine takes them, and texts whose tokens are biased.
-    pub fn options(self) -> Result<(GenerateOptions, Vec<(String, f32)>), Problem> {
+    pub fn options(self) -> Result<(GenerateOptions, Biases<String>), Problem> {
         let defaults = SamplingOptions::default();
         let mut sampling = SamplingOptions {
             temperature: within("temperature", self.temperature.unwrap_or(USUAL_TEMPERATURE), 0.0, 100.0)?,
