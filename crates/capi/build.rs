@@ -7,6 +7,8 @@ fn main() {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-install_name,@rpath/libakunu.0.dylib");
     } else if system != "windows" {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libakunu.so.0");
+        // A dependency has a C API of its own, which is not ours to export.
+        println!("cargo:rustc-cdylib-link-arg=-Wl,--exclude-libs,ALL");
     }
     println!("cargo:rerun-if-changed=build.rs");
 }

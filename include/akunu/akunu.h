@@ -335,3 +335,4 @@ akunu_status akunu_transcript_language(akunu_transcriber transcriber,
 #endif  // __cplusplus
 
 #endif  /* AKUNU_H */
+/* of d96d3cfd827aeac3, itself 094408f878b7ccbe */

@@ -579,3 +579,4 @@ typedef int32_t (*akunu_segment_callback)(const struct akunu_segment *segment, v
 #define AKUNU_ERROR_FAILED -14
 
 #endif  /* AKUNU_TYPES_H */
+/* of 576fb79986b7af25, itself c8914783edfa0efe */

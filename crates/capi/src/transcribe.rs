@@ -79,8 +79,9 @@ impl Run {
 }
 
 /// A recording of 32-bit floats, so that samples take the way that files take.
-fn wav(samples: &[f32]) -> Vec<u8> {
-    let bytes = (samples.len() * size_of::<f32>()).min(u32::MAX as usize - 64) as u32;
+fn wav(samples: &[f32]) -> Result<Vec<u8>, Failure> {
+    let bytes = u32::try_from(size_of_val(samples)).ok().filter(|bytes| *bytes < u32::MAX - 64);
+    let bytes = bytes.ok_or_else(|| Failure::argument("there are more samples than 4 GB: give them in parts"))?;
     let (rate, second) = (SAMPLE_RATE as u32, (SAMPLE_RATE * size_of::<f32>()) as u32);
     let mut out = Vec::with_capacity(bytes as usize + 44);
     let mut words = |words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
@@ -88,7 +89,7 @@ fn wav(samples: &[f32]) -> Vec<u8> {
     words(&[u32::from_le_bytes(*b"RIFF"), 36 + bytes, u32::from_le_bytes(*b"WAVE"), u32::from_le_bytes(*b"fmt "), 16]);
     words(&[1 << 16 | 3, rate, second, 32 << 16 | 4, u32::from_le_bytes(*b"data"), bytes]);
     out.extend(samples.iter().flat_map(|sample| sample.to_le_bytes()));
-    out
+    Ok(out)
 }
 
 /// Fills options with the defaults; `size` is that of the struct.
@@ -161,7 +162,7 @@ pub unsafe extern "C" fn akunu_transcribe_samples(
         // SAFETY: the caller's promise.
         let (options, samples) =
             unsafe { (memory::read("the transcribe options", options)?, Items::new("the samples", samples, count)) };
-        let recording = wav(samples.slice()?);
+        let recording = wav(samples.slice()?)?;
         Run { options, callback: on_segment, user_data }.run(transcriber, |bands| {
             let open = || Source::new("the samples", Box::new(Cursor::new(recording.clone())));
             Ok(Features::read(open, bands, |_| {}).map_err(akunu::Error::from)?)
