@@ -109,7 +109,7 @@ akunu_status akunu_chat_prompt_json(akunu_model model,
                                     size_t capacity,
                                     size_t *length);
 
-// Compiles a grammar of kind `AKUNU_GRAMMAR_…` for a model. It may be used for any number of texts, and from any thread.
+// Compiles a grammar of kind `AKUNU_GRAMMAR_*` for a model. It may be used for any number of texts, and from any thread.
 akunu_status akunu_grammar_compile(akunu_model model,
                                    uint32_t kind,
                                    const char *source,
@@ -257,7 +257,7 @@ akunu_status akunu_request_text(akunu_request request,
 // How a request ended; `AKUNU_PENDING` where a poll has not seen that yet.
 akunu_status akunu_request_result(akunu_request request, akunu_result *result);
 
-// Loads a model to embed (`AKUNU_PURPOSE_EMBED`) or to rank (`AKUNU_PURPOSE_RANK`), with one of `AKUNU_POOLING_…`. Models that
+// Loads a model to embed (`AKUNU_PURPOSE_EMBED`) or to rank (`AKUNU_PURPOSE_RANK`), with one of `AKUNU_POOLING_*`. Models that
 // write text embed too. `options` may be NULL.
 akunu_status akunu_embedder_load(const char *path,
                                  const akunu_load_options *options,
@@ -271,7 +271,7 @@ akunu_status akunu_embedder_free(akunu_embedder embedder);
 // What an embedder gives.
 akunu_status akunu_embedder_describe(akunu_embedder embedder, akunu_embedder_info *info);
 
-// The vectors of texts that end with a NUL, one after the other: `count * width` values. `flags` are `AKUNU_EMBED_…`, added. With
+// The vectors of texts that end with a NUL, one after the other: `count * width` values. `flags` are `AKUNU_EMBED_*`, added. With
 // no capacity it only counts.
 akunu_status akunu_embed(akunu_embedder embedder,
                          const char *const *texts,
@@ -316,7 +316,7 @@ akunu_status akunu_transcribe_samples(akunu_transcriber transcriber,
                                       akunu_segment_callback on_segment,
                                       void *user_data);
 
-// What was transcribed last, as `AKUNU_TRANSCRIPT_…`, with a NUL after it that its length does not count. With no capacity it only
+// What was transcribed last, as `AKUNU_TRANSCRIPT_*`, with a NUL after it that its length does not count. With no capacity it only
 // counts.
 akunu_status akunu_transcript(akunu_transcriber transcriber,
                               uint32_t format,
@@ -335,4 +335,4 @@ akunu_status akunu_transcript_language(akunu_transcriber transcriber,
 #endif  // __cplusplus
 
 #endif  /* AKUNU_H */
-/* of d96d3cfd827aeac3, itself 094408f878b7ccbe */
+/* of 5a24a258181e35e1, itself 7125db8ae1b08d4a */

@@ -150,9 +150,9 @@ typedef struct akunu_load_options {
   uint32_t extra_positions;
   // Rows of a prefill step.
   uint32_t chunk;
-  // `AKUNU_KV_…`.
+  // `AKUNU_KV_*`.
   uint32_t kv_type;
-  // `AKUNU_LOAD_…`, added.
+  // `AKUNU_LOAD_*`, added.
   uint32_t flags;
   // Bytes that the model may need; 0: what is free.
   uint64_t memory;
@@ -176,7 +176,7 @@ typedef struct akunu_model {
 typedef struct akunu_model_info {
   // Of this struct; set by the caller.
   uint32_t size;
-  // `AKUNU_PURPOSE_…`.
+  // `AKUNU_PURPOSE_*`.
   uint32_t purpose;
   // Numbers in all tensors.
   uint64_t parameters;
@@ -387,7 +387,7 @@ typedef int32_t (*akunu_piece_callback)(const struct akunu_piece *piece, void *u
 typedef struct akunu_result {
   // Of this struct; set by the caller.
   uint32_t size;
-  // `AKUNU_FINISH_…`.
+  // `AKUNU_FINISH_*`.
   uint32_t finish;
   // Which stop string came.
   uint32_t stop_index;
@@ -465,7 +465,7 @@ typedef struct akunu_embedder_info {
   uint32_t width;
   // Tokens that a text can have.
   uint32_t context;
-  // `AKUNU_POOLING_…`.
+  // `AKUNU_POOLING_*`.
   uint32_t pooling;
 } akunu_embedder_info;
 
@@ -579,4 +579,4 @@ typedef int32_t (*akunu_segment_callback)(const struct akunu_segment *segment, v
 #define AKUNU_ERROR_FAILED -14
 
 #endif  /* AKUNU_TYPES_H */
-/* of 576fb79986b7af25, itself c8914783edfa0efe */
+/* of b1b3a830886f0fc3, itself 11afa2c9f996b840 */

@@ -30,7 +30,7 @@ fn too_long(flags: u32) -> Result<TooLong, Failure> {
     Ok(if flags & AKUNU_EMBED_CUT > 0 { TooLong::Cut } else { TooLong::Refuse })
 }
 
-/// Loads a model to embed (`AKUNU_PURPOSE_EMBED`) or to rank (`AKUNU_PURPOSE_RANK`), with one of `AKUNU_POOLING_…`. Models that
+/// Loads a model to embed (`AKUNU_PURPOSE_EMBED`) or to rank (`AKUNU_PURPOSE_RANK`), with one of `AKUNU_POOLING_*`. Models that
 /// write text embed too. `options` may be NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn akunu_embedder_load(
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn akunu_embedder_describe(
     call(|| report.must_put(&handle::get(embedder)?.info))
 }
 
-/// The vectors of texts that end with a NUL, one after the other: `count * width` values. `flags` are `AKUNU_EMBED_…`, added. With
+/// The vectors of texts that end with a NUL, one after the other: `count * width` values. `flags` are `AKUNU_EMBED_*`, added. With
 /// no capacity it only counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn akunu_embed(

@@ -25,7 +25,7 @@ impl CompiledGrammar {
     }
 }
 
-/// Compiles a grammar of kind `AKUNU_GRAMMAR_…` for a model. It may be used for any number of texts, and from any thread.
+/// Compiles a grammar of kind `AKUNU_GRAMMAR_*` for a model. It may be used for any number of texts, and from any thread.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn akunu_grammar_compile(
     model: akunu_model,

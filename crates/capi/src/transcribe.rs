@@ -170,7 +170,7 @@ pub unsafe extern "C" fn akunu_transcribe_samples(
     })
 }
 
-/// What was transcribed last, as `AKUNU_TRANSCRIPT_…`, with a NUL after it that its length does not count. With no capacity it only
+/// What was transcribed last, as `AKUNU_TRANSCRIPT_*`, with a NUL after it that its length does not count. With no capacity it only
 /// counts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn akunu_transcript(

@@ -195,6 +195,21 @@ fn the_address_sanitizer_finds_nothing() {
     assert_eq!(stdout(&mut program(&misuse)), "all as documented\n");
 }
 
+/// What is instrumented here is all of it.
+#[test]
+fn valgrind_finds_nothing() {
+    if tool("valgrind").is_none() {
+        return;
+    }
+    let Some(misuse) = misuse("misuse-valgrind", &["-lakunu"]) else { return };
+    let mut valgrind = program(Path::new("valgrind"));
+    valgrind.args(["--quiet", "--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+    assert_eq!(
+        stdout(valgrind.args(["--show-leak-kinds=definite", "--trace-children=yes"]).arg(misuse)),
+        "all as documented\n"
+    );
+}
+
 /// The static library, as pkg-config says that it is linked.
 #[test]
 fn the_static_library_needs_no_other() {

@@ -452,7 +452,7 @@ static void in_child(void (*run)(akunu_model), akunu_model model)
     pid_t child = fork();
     if (child == 0) {
         failures = 0;
-        alarm(60);
+        alarm(600);
         run(model);
         fflush(NULL);
         _exit(failures ? 1 : 0);

@@ -35,9 +35,9 @@ pub struct akunu_load_options {
     pub extra_positions: u32,
     /// Rows of a prefill step.
     pub chunk: u32,
-    /// `AKUNU_KV_…`.
+    /// `AKUNU_KV_*`.
     pub kv_type: u32,
-    /// `AKUNU_LOAD_…`, added.
+    /// `AKUNU_LOAD_*`, added.
     pub flags: u32,
     /// Bytes that the model may need; 0: what is free.
     pub memory: u64,

@@ -20,7 +20,7 @@ pub const AKUNU_NO_TOKEN: u32 = u32::MAX;
 pub struct akunu_model_info {
     /// Of this struct; set by the caller.
     pub size: u32,
-    /// `AKUNU_PURPOSE_…`.
+    /// `AKUNU_PURPOSE_*`.
     pub purpose: u32,
     /// Numbers in all tensors.
     pub parameters: u64,
@@ -144,7 +144,7 @@ pub const AKUNU_FINISH_STOPPED: u32 = 5;
 pub struct akunu_result {
     /// Of this struct; set by the caller.
     pub size: u32,
-    /// `AKUNU_FINISH_…`.
+    /// `AKUNU_FINISH_*`.
     pub finish: u32,
     /// Which stop string came.
     pub stop_index: u32,
@@ -196,7 +196,7 @@ pub struct akunu_embedder_info {
     pub width: u32,
     /// Tokens that a text can have.
     pub context: u32,
-    /// `AKUNU_POOLING_…`.
+    /// `AKUNU_POOLING_*`.
     pub pooling: u32,
 }
 
