@@ -105,7 +105,14 @@ struct Pieces {
     /// Around strings, where arguments are no JSON.
     quote: Option<Literal>,
     turns: Vec<Literal>,
+    strays: Vec<Stray>,
     think: Option<(Literal, Literal)>,
+}
+
+/// What stands around a call that is the whole reply.
+struct Stray {
+    first: Literal,
+    after: Literal,
 }
 
 struct TagPieces {
@@ -156,6 +163,11 @@ impl ReplyFormat {
             tags,
             quote,
             turns: family.turns.iter().map(|turn| literal(turn)).collect(),
+            strays: family
+                .strays
+                .iter()
+                .map(|(first, after)| Stray { first: literal(first), after: literal(after) })
+                .collect(),
             think: thinking.as_ref().map(|tags| (literal(&tags.open), literal(&tags.close))),
         };
         let tokenizer = tokenizer.clone();
