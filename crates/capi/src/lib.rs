@@ -7,8 +7,8 @@
 //! - Nothing that the library allocates is the caller's to free: results are copied into the caller's memory, and what callbacks
 //!   are shown is theirs until they return (`memory.rs`).
 //!
-//! `unsafe` is in `memory.rs`, and where an exported function takes its pointers: those are the caller's promise, which the
-//! header states.
+//! `unsafe` is in `memory.rs`, and where functions take pointers and callbacks: those are the caller's promise, which the header
+//! states.
 
 #![allow(non_camel_case_types)]
 // The contract of all functions is the same, and the header begins with it.

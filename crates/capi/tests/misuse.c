@@ -245,22 +245,38 @@ static void callbacks(akunu_model model)
     EXPECT(AKUNU_ERROR_HANDLE, akunu_session_free(seen.session));
 }
 
-static int32_t end_loading(uint64_t done, uint64_t total, void *user_data)
+struct progress {
+    int calls, most;
+    uint64_t done, total;
+};
+
+static int32_t see(uint64_t done, uint64_t total, void *user_data)
 {
+    struct progress *progress = user_data;
     CHECK(done <= total);
-    return ++*(int *)user_data;
+    progress->done = done;
+    progress->total = total;
+    return ++progress->calls == progress->most;
 }
 
 static void loading(void)
 {
     akunu_load_options load;
     akunu_model model = {0};
-    int calls = 0;
+    struct progress all = {0}, one = {.most = 1}, some = {.most = 3};
     akunu_load_options_default(&load, sizeof load);
-    load.progress = end_loading;
-    load.user_data = &calls;
+    load.progress = see;
+    load.user_data = &one;
     EXPECT(AKUNU_STOPPED, akunu_model_load(NULL, &load, &model));
-    CHECK(calls > 0 && model.id == 0);
+    CHECK(one.calls == 1 && one.done == 0 && model.id == 0);
+    load.user_data = &some;
+    EXPECT(AKUNU_STOPPED, akunu_model_load(NULL, &load, &model));
+    CHECK(some.calls >= 3 && model.id == 0);
+    load.user_data = &all;
+    EXPECT(AKUNU_OK, akunu_model_load(NULL, &load, &model));
+    CHECK(all.calls > 3 && all.done == all.total && all.total > 1000000);
+    EXPECT(AKUNU_OK, akunu_model_free(model));
+    model.id = 0;
     load.progress = NULL;
     load.device = "cuda:7";
     EXPECT(AKUNU_ERROR_DEVICE, akunu_model_load(NULL, &load, &model));

@@ -172,10 +172,12 @@ impl Opened {
         let view = |index| FileView { file: self.file.clone(), index, tally: self.tally.clone() };
         let files = (0..self.file.files()).map(|index| Arc::new(view(index)) as Arc<dyn WeightFile>).collect();
         let loaded = backend.load(LoadPlan { programs, steps, kv, files });
-        if self.tally.ended.load(Ordering::Relaxed) || self.tally.all().is_err() {
+        if self.tally.ended.load(Ordering::Relaxed) {
             return Err(Error::LoadStopped);
         }
-        Ok(loaded?)
+        let loaded = loaded?;
+        self.tally.all().map_err(|Ended| Error::LoadStopped)?;
+        Ok(loaded)
     }
 }
 
