@@ -3,6 +3,8 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
+pub mod c_header;
+pub mod c_library;
 pub mod clients;
 pub mod models;
 pub mod quality;

@@ -2,12 +2,12 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use xtask::bench::{EmbedPeers, Peers, Revision, SpeechPeers, decoding, embed, peers, revision, speech, start};
-use xtask::{clients, models, quality, real, schemas, tidy};
+use xtask::{c_header, c_library, clients, models, quality, real, schemas, tidy};
 
 /// Every chore, with its flags.
 fn tree() -> Command {
@@ -33,6 +33,10 @@ fn tree() -> Command {
                 .arg(path("dir", "Where packages and reports go [default: the cache folder]"))
                 .arg(path("llama-cpp", "A checkout of llama.cpp, for the tests of its server"))
                 .arg(option("only", "A,B", "Suites whose names begin so; docs/clients.md stays").value_delimiter(',')),
+            command("header", "Write the C headers with cbindgen"),
+            command("c-library", "Build the C library and install it")
+                .arg(path("prefix", "Under which folder").required(true))
+                .arg(option("profile", "NAME", "How it is built").default_value("release")),
             command("convert-quality", "Compare our quantizers with those of the llama.cpp tools in a folder")
                 .arg(Arg::new("tools").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
                 .arg(names("TYPE", "Which number formats [default: all]")),
@@ -131,9 +135,24 @@ fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
             only: owned(matches, "only"),
             llama_cpp: file(matches, "llama-cpp"),
         }),
+        "header" => c_header::write(&xtask::root()),
+        "c-library" => {
+            install_c_library(&texts(matches, "profile").concat(), &file(matches, "prefix").unwrap_or_default())
+        }
         "convert-quality" => quality::run(&file(matches, "tools").unwrap_or_default(), &names),
         _ => bench(matches),
     }
+}
+
+fn install_c_library(profile: &str, prefix: &Path) -> anyhow::Result<bool> {
+    let root = xtask::root();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let build = ["build", "--package", "akunu-capi", "--profile", profile];
+    let built = process::Command::new("cargo").args(build).current_dir(&root).status()?;
+    anyhow::ensure!(built.success(), "the library could not be built");
+    c_library::install(&root, &target.join(if profile == "dev" { "debug" } else { profile }), prefix)?;
+    println!("{}", prefix.display());
+    Ok(true)
 }
 
 fn bench(matches: &ArgMatches) -> anyhow::Result<bool> {

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::load::{DEFAULT_CONTEXT, LoadOptions, Opened};
 use akunu_arch::{Model, Pooling};
 use akunu_formats::ModelFile;
-use akunu_plan::backend::{BoundProgram, LoadPlan, Loaded, Want};
+use akunu_plan::backend::{BoundProgram, Loaded, Want};
 use akunu_plan::{Output, RowVars, StepLayout, build};
 use akunu_text::{Encode, Tokenizer};
 use std::path::Path;
@@ -110,7 +110,7 @@ impl Embedder {
             table_blocks: 0,
             max_chain: 0,
         };
-        let loaded = backend.load(LoadPlan { programs, steps, kv: Vec::new(), files: opened.views() })?;
+        let loaded = opened.load(backend, programs, steps, Vec::new())?;
         let (file, model, tokenizer) = opened.parts()?;
         let path = file.path().display().to_string().into();
         let encoder = TextEncoder { tokenizer, path, vocab: model.config.vocab, context };

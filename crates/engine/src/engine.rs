@@ -10,7 +10,7 @@ use crate::step::{Outputs, StepInput};
 use crate::{Error, embedded};
 use akunu_arch::Model;
 use akunu_formats::ModelFile;
-use akunu_plan::backend::{Backend, BoundProgram, KvCopy, KvPool, LoadPlan, Loaded, Preferences, Want};
+use akunu_plan::backend::{Backend, BoundProgram, KvCopy, KvPool, Loaded, Preferences, Want};
 use akunu_plan::{Bound, DrawVars, KV_BLOCK, NO_TOKEN, Output, Program, RowVars, StepLayout, StepVars, build};
 use akunu_text::{Grammars, Tokenizer};
 use std::path::Path;
@@ -147,7 +147,7 @@ impl Engine {
         let class = |(index, bound): (usize, &BoundProgram)| Class { program: bound.program.clone(), index };
         let mut classes = programs.iter().enumerate().map(class).collect();
         let speech = SpeechPrograms::split_off(&mut classes);
-        let loaded = backend.load(LoadPlan { programs, steps, kv, files: opened.views() })?;
+        let loaded = opened.load(backend, programs, steps, kv)?;
         let (file, model, tokenizer) = opened.parts()?;
         Ok(Engine {
             file,

@@ -19,6 +19,8 @@ pub enum Error {
     Load(#[from] akunu_plan::LoadError),
     #[error(transparent)]
     Submit(#[from] akunu_plan::SubmitError),
+    #[error("the loading was ended by whoever watched it")]
+    LoadStopped,
     #[error("could not start a thread: {0}")]
     Thread(#[source] std::io::Error),
     #[error(transparent)]

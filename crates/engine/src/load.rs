@@ -5,11 +5,44 @@ use akunu_arch::Model;
 use akunu_dtype::DType;
 use akunu_formats::ModelFile;
 use akunu_limits::Limits;
+use akunu_plan::backend::{Backend, BoundProgram, KvPool, LoadPlan, Loaded};
 use akunu_plan::program::ActivationLayout;
-use akunu_plan::{BuildOptions, Output, Preferences, WeightFile};
+use akunu_plan::{BuildOptions, Output, Preferences, StepLayout, WeightFile};
 use akunu_text::Tokenizer;
+use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+
+/// Sees how much of the weights is read, and may end the loading.
+///
+/// ```
+/// use akunu::{Engine, Error, LoadOptions, Progress};
+/// use std::ops::ControlFlow;
+///
+/// let progress = Progress::new(|_done, _total| ControlFlow::Break(()));
+/// let options = LoadOptions { progress: Some(progress), ..LoadOptions::default() };
+/// assert!(matches!(Engine::embedded(options), Err(Error::LoadStopped)));
+/// ```
+#[derive(Clone)]
+pub struct Progress(Arc<See>);
+
+type See = dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync;
+
+impl Progress {
+    /// `see` gets the bytes that are read and how many there are, first at 0 and last at all of them; from any thread, and from
+    /// several at once. After it has asked to end, it may be asked again.
+    pub fn new(see: impl Fn(u64, u64) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(see))
+    }
+}
+
+impl fmt::Debug for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Progress")
+    }
+}
 
 /// What quantized weights are multiplied with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +83,8 @@ pub struct LoadOptions {
     /// Round rope frequencies and the embedding's scale to the file's float type: for comparing with a PyTorch module that
     /// is cast as a whole.
     pub round_constants: bool,
+    /// Sees how far it is, and may end it.
+    pub progress: Option<Progress>,
     /// What the file, its vocabulary and its template may cost, and texts and sessions that the model reads.
     pub limits: Limits,
 }
@@ -75,6 +110,7 @@ impl Default for LoadOptions {
             memory: None,
             mapped: false,
             round_constants: false,
+            progress: None,
             limits: Limits::default(),
         }
     }
@@ -103,17 +139,21 @@ pub(crate) struct Opened {
     pub file: Arc<ModelFile>,
     pub model: Model,
     vocabulary: Vocabulary,
+    tally: Arc<Tally>,
 }
 
 impl Opened {
     pub fn read(file: ModelFile, options: &LoadOptions) -> Result<Self, Error> {
         let file = Arc::new(file.within(options.limits));
+        let total = (0..file.files()).map(|i| file.bytes(i).len() as u64).sum();
+        let tally = Arc::new(Tally { progress: options.progress.clone(), total, ..Tally::default() });
+        tally.add(0).map_err(|Ended| Error::LoadStopped)?;
         let vocabulary = Vocabulary::read(file.clone(), !options.mapped)?;
         let mut model = Model::read(&file)?;
         if options.round_constants {
             model.round_constants(&file);
         }
-        Ok(Self { file, model, vocabulary })
+        Ok(Self { file, model, vocabulary, tally })
     }
 
     /// What is kept of it, once everything is built.
@@ -121,9 +161,23 @@ impl Opened {
         Ok((self.file, self.model, self.vocabulary.tokenizer()?))
     }
 
-    /// The bytes of its files, for the backend's memory.
-    pub fn views(&self) -> Vec<Arc<dyn WeightFile>> {
-        (0..self.file.files()).map(|i| Arc::new(FileView(self.file.clone(), i)) as Arc<dyn WeightFile>).collect()
+    /// Loads bound programs with these weights.
+    pub fn load(
+        &self,
+        backend: Box<dyn Backend>,
+        programs: Vec<BoundProgram>,
+        steps: StepLayout,
+        kv: Vec<KvPool>,
+    ) -> Result<Box<dyn Loaded>, Error> {
+        let view = |index| FileView { file: self.file.clone(), index, tally: self.tally.clone() };
+        let files = (0..self.file.files()).map(|index| Arc::new(view(index)) as Arc<dyn WeightFile>).collect();
+        let loaded = backend.load(LoadPlan { programs, steps, kv, files });
+        if self.tally.ended.load(Ordering::Relaxed) {
+            return Err(Error::LoadStopped);
+        }
+        let loaded = loaded?;
+        self.tally.all().map_err(|Ended| Error::LoadStopped)?;
+        Ok(loaded)
     }
 }
 
@@ -163,15 +217,52 @@ impl Drop for Vocabulary {
     }
 }
 
+/// How much of the weights was read.
+#[derive(Default)]
+struct Tally {
+    progress: Option<Progress>,
+    total: u64,
+    read: AtomicU64,
+    ended: AtomicBool,
+}
+
+/// Whoever saw the progress wants no more.
+struct Ended;
+
+impl Tally {
+    fn see(&self, read: u64) -> Result<(), Ended> {
+        let Some(Progress(see)) = &self.progress else { return Ok(()) };
+        if self.ended.load(Ordering::Relaxed) || see(read.min(self.total), self.total).is_break() {
+            self.ended.store(true, Ordering::Relaxed);
+            return Err(Ended);
+        }
+        Ok(())
+    }
+
+    fn add(&self, bytes: usize) -> Result<(), Ended> {
+        self.see(self.read.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64)
+    }
+
+    /// What is not read stays in the mapping.
+    fn all(&self) -> Result<(), Ended> {
+        self.see(self.total)
+    }
+}
+
 /// One file of a model, kept alive by whoever reads it.
-struct FileView(Arc<ModelFile>, usize);
+struct FileView {
+    file: Arc<ModelFile>,
+    index: usize,
+    tally: Arc<Tally>,
+}
 
 impl WeightFile for FileView {
     fn bytes(&self) -> &[u8] {
-        self.0.bytes(self.1)
+        self.file.bytes(self.index)
     }
 
     fn read(&self, at: usize, to: &mut [u8]) -> std::io::Result<()> {
-        self.0.read(self.1, at, to)
+        self.file.read(self.index, at, to)?;
+        self.tally.add(to.len()).map_err(|Ended| std::io::ErrorKind::Interrupted.into())
     }
 }

@@ -51,6 +51,7 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
             "akunu-text",
         ],
     ),
+    ("crates/capi", &["akunu"]),
     ("fuzz", &["akunu", "akunu-arch", "akunu-audio", "akunu-formats", "akunu-testkit", "akunu-text"]),
     ("crates/server", &["akunu", "akunu-audio", "akunu-formats", "akunu-text"]),
     ("xtask", &["akunu", "akunu-arch", "akunu-audio", "akunu-convert", "akunu-hub", "akunu-text"]),

@@ -6,7 +6,7 @@ mod allow;
 mod layout;
 mod rust;
 mod source;
-mod tree;
+pub(crate) mod tree;
 mod words;
 
 use std::fmt;
@@ -36,7 +36,7 @@ impl fmt::Display for Finding {
 pub(crate) struct Findings(Vec<Finding>);
 
 impl Findings {
-    fn add(&mut self, path: &str, line: usize, message: impl Into<String>) {
+    pub(crate) fn add(&mut self, path: &str, line: usize, message: impl Into<String>) {
         self.0.push(Finding { path: path.to_owned(), line, message: message.into() });
     }
 }
@@ -58,6 +58,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("every crate has the workspace's lints", layout::lints),
     ("no path of a machine, no name of a registry's host", layout::places),
     ("links in documents lead somewhere", layout::links),
+    ("the C headers are of what the library exports", crate::c_header::check),
     ("the repository stays small", layout::size),
 ];
 

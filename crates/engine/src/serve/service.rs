@@ -14,6 +14,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Where the events of one request wait for whoever asked.
 #[derive(Default)]
@@ -268,6 +269,42 @@ impl Reply {
         self.summary.as_ref()
     }
 
+    /// As the iterator's `next`, waiting no longer than `time`: pending where nothing has come by then.
+    ///
+    /// ```
+    /// use akunu::{Engine, GenerateOptions, LoadOptions, SchedulerOptions, Service};
+    /// use std::{task::Poll, time::Duration};
+    ///
+    /// let service = Service::start(Engine::embedded(LoadOptions::default())?, SchedulerOptions::default())?;
+    /// let mut reply = service.submit_text("Once upon a time", GenerateOptions::new().ignore_eos(true).context_shift(1))?;
+    /// while reply.next_within(Duration::from_millis(1)).is_pending() {}
+    /// reply.canceller().cancel();
+    /// let end = std::iter::from_fn(|| reply.next()).last();
+    /// assert!(end.is_some_and(|end| end.is_err()));
+    /// assert!(matches!(reply.next_within(Duration::ZERO), Poll::Ready(None)));
+    /// # Ok::<(), akunu::Error>(())
+    /// ```
+    pub fn next_within(&mut self, time: Duration) -> Poll<Option<Result<Piece, Error>>> {
+        let begun = Instant::now();
+        let mailbox = self.mailbox.clone();
+        let mut state = mailbox.lock();
+        loop {
+            if let Some(taken) = self.available(&mut state) {
+                return Poll::Ready(taken);
+            }
+            let left = time.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Poll::Pending;
+            }
+            state = mailbox.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// What cancels the request from elsewhere, while somebody waits for its next piece: that is an error then.
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.mailbox.clone())
+    }
+
     /// What there is now: a piece, the end, or nothing yet.
     fn available(&mut self, state: &mut State) -> Option<Option<Result<Piece, Error>>> {
         if self.done {
@@ -287,6 +324,16 @@ impl Reply {
                 Some(Some(Err(error)))
             }
         }
+    }
+}
+
+/// Cancels a request: see [`Reply::canceller`].
+pub struct Canceller(Arc<Mailbox>);
+
+impl Canceller {
+    /// Cancels it after the step that runs; one that has ended stays as it is.
+    pub fn cancel(&self) {
+        self.0.abandoned.store(true, Ordering::Relaxed);
     }
 }
 

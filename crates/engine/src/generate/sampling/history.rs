@@ -19,6 +19,11 @@ pub fn bias(options: &SamplingOptions, kept: &mut Candidates) {
     }
 }
 
+/// The logit of a token that came before.
+pub fn repeated(logit: f32, penalty: f32) -> f32 {
+    if logit > 0.0 { logit / penalty } else { logit * penalty }
+}
+
 /// Repetition, frequency and presence penalties over the last tokens.
 pub fn penalties(options: &SamplingOptions, history: &[u32], kept: &mut Candidates, scratch: &mut Scratch) {
     let window = &mut scratch.window;
@@ -27,9 +32,9 @@ pub fn penalties(options: &SamplingOptions, history: &[u32], kept: &mut Candidat
     window.sort_unstable();
     for same in window.chunk_by(|a, b| a == b) {
         kept.change(same[0], |logit| {
-            let penalty = options.repeat_penalty;
-            let logit = if logit > 0.0 { logit / penalty } else { logit * penalty };
-            logit - options.frequency_penalty * same.len() as f32 - options.presence_penalty
+            repeated(logit, options.repeat_penalty)
+                - options.frequency_penalty * same.len() as f32
+                - options.presence_penalty
         });
     }
 }

@@ -223,6 +223,25 @@ impl SamplingOptions {
     }
 }
 
+/// Divides positive logits of the tokens in `recent` by `penalty`, multiplies negative ones; several times is once. This is
+/// [`SamplingOptions::repeat_penalty`] for those who sample themselves.
+///
+/// ```
+/// let mut logits = [2.0, -2.0, 2.0];
+/// akunu::penalize_repeats(&mut logits, &[1, 0, 1, 99], 2.0);
+/// assert_eq!(logits, [1.0, -4.0, 2.0]);
+/// ```
+pub fn penalize_repeats(logits: &mut [f32], recent: &[u32], penalty: f32) {
+    let mut tokens = recent.to_vec();
+    tokens.sort_unstable();
+    tokens.dedup();
+    for token in tokens {
+        if let Some(logit) = logits.get_mut(token as usize) {
+            *logit = history::repeated(*logit, penalty);
+        }
+    }
+}
+
 /// Chooses tokens from logits; reuses its memory from token to token.
 pub struct Sampler {
     options: SamplingOptions,
