@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod clients;
 pub mod models;
+pub mod python;
 pub mod quality;
 pub mod real;
 pub mod schemas;

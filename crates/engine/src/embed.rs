@@ -10,6 +10,7 @@ use akunu_formats::ModelFile;
 use akunu_plan::backend::{BoundProgram, LoadPlan, Loaded, Want};
 use akunu_plan::{Output, RowVars, StepLayout, build};
 use akunu_text::{Encode, Tokenizer};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -123,13 +124,14 @@ impl Embedder {
         self.context
     }
 
-    fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+    /// The tokenizer, or the error that says there is none.
+    pub fn need_tokenizer(&self) -> Result<&Tokenizer, Error> {
         self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.file.path().display().to_string() })
     }
 
     /// The tokens of a text, with the special ones that the model wants around it.
     pub fn text(&self, text: &str, too_long: TooLong) -> Result<Text, Error> {
-        let tokenizer = self.tokenizer()?;
+        let tokenizer = self.need_tokenizer()?;
         let tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: true })?;
         let tokens = self.fit(tokens, tokenizer.frame().1, too_long)?;
         Ok(Text { second: tokens.len(), tokens })
@@ -137,7 +139,7 @@ impl Embedder {
 
     /// The tokens of two texts, as a model reads them that compares them: `[before] a [after] b [after]`.
     pub fn pair(&self, a: &str, b: &str, too_long: TooLong) -> Result<Text, Error> {
-        let tokenizer = self.tokenizer()?;
+        let tokenizer = self.need_tokenizer()?;
         let bare = Encode { add_special: false, parse_special: true };
         let (before, after) = tokenizer.frame();
         let mut tokens = [before, &tokenizer.encode(a, bare)?, after].concat();
@@ -166,6 +168,18 @@ impl Embedder {
     /// Reads texts; `each` gets the number of a text and its vector, in no particular order. Of hidden states it gets
     /// those of all tokens of a text, one after the other.
     pub fn read(&mut self, texts: &[Text], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
+        self.read_while(texts, |text, values| {
+            each(text, values);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// As [`Self::read`], as long as `each` wants more.
+    pub fn read_while(
+        &mut self,
+        texts: &[Text],
+        mut each: impl FnMut(usize, &[f32]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         let vocab = self.model.config.vocab;
         for text in texts {
             if text.tokens.is_empty() {
@@ -199,7 +213,9 @@ impl Embedder {
                 if !values.iter().all(|v| v.is_finite()) {
                     return Err(Error::NotFinite);
                 }
-                each(text, values);
+                if each(text, values).is_break() {
+                    return Ok(());
+                }
             }
         }
         Ok(())

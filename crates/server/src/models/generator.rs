@@ -90,31 +90,15 @@ impl Generator {
         think: Think,
         tools: &Tools,
     ) -> Result<String, Problem> {
-        let tokenizer = self.tokenizer()?;
         let (template, format) = self.speech()?;
-        format.normalize(&mut messages);
         drop_lines(&mut messages, &self.dropped_lines);
-        if tools.are_offered() {
-            if format.shows_tools() {
-                variables.insert("tools".into(), tools.shown.clone().into());
-            } else {
-                instruct(&mut messages, &format.instructions(&tools.shown));
-            }
-        }
-        // An answer that has begun is gone on with.
-        let begun = match messages.last() {
-            Some(last) if last["role"] == "assistant" && last.get("tool_calls").is_none() => messages.pop(),
-            _ => None,
-        };
-        variables.entry("add_generation_prompt").or_insert(true.into());
         match think {
             Think::Usual => drop(self.think.map(|think| variables.entry("enable_thinking").or_insert(think.into()))),
             Think::Not => drop(variables.entry("enable_thinking").or_insert(false.into())),
             Think::Upto(_) => drop(variables.entry("enable_thinking").or_insert(true.into())),
         }
-        variables.insert("messages".into(), messages.into());
-        let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;
-        Ok(prompt + begun.as_ref().and_then(|b| b["content"].as_str()).unwrap_or_default())
+        let shown = if tools.are_offered() { &tools.shown[..] } else { &[] };
+        Ok(format.prompt(template, messages, variables, shown)?)
     }
 
     /// The text of a token, with half characters replaced.
@@ -125,17 +109,6 @@ impl Generator {
     /// The bytes of a token.
     pub fn token_bytes(&self, token: u32) -> &[u8] {
         self.tokenizer.as_ref().map_or(&[], |t| t.token_bytes(token))
-    }
-}
-
-/// Adds instructions to the system message, or makes it.
-fn instruct(messages: &mut Vec<Value>, instructions: &str) {
-    match messages.first_mut().filter(|m| m["role"] == "system") {
-        Some(system) => {
-            let text = format!("{}\n\n{instructions}", system["content"].as_str().unwrap_or_default());
-            system["content"] = text.into();
-        }
-        None => messages.insert(0, serde_json::json!({ "role": "system", "content": instructions })),
     }
 }
 

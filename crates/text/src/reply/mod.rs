@@ -17,7 +17,7 @@ mod values;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{ChatTemplate, Error, Grammar, Tokenizer};
 use families::{Arguments, Family};
@@ -199,6 +199,34 @@ impl ReplyFormat {
         )
     }
 
+    /// The prompt that asks for a reply to `messages`, made by the template that the form was read from; `tools` are as
+    /// templates take them. A reply that has begun, as the last message, is gone on with.
+    pub fn prompt(
+        &self,
+        template: &ChatTemplate,
+        mut messages: Vec<Value>,
+        mut variables: Map<String, Value>,
+        tools: &[Value],
+    ) -> Result<String, Error> {
+        self.normalize(&mut messages);
+        if !tools.is_empty() {
+            if self.shows_tools() {
+                variables.insert("tools".into(), tools.into());
+            } else {
+                instruct(&mut messages, &self.instructions(tools));
+            }
+        }
+        let begun = match messages.last() {
+            Some(last) if last["role"] == "assistant" && last.get("tool_calls").is_none() => messages.pop(),
+            _ => None,
+        };
+        variables.entry("add_generation_prompt").or_insert(true.into());
+        variables.insert("messages".into(), messages.into());
+        let tokenizer = &self.inner.tokenizer;
+        let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;
+        Ok(prompt + begun.as_ref().and_then(|b| b["content"].as_str()).unwrap_or_default())
+    }
+
     /// The form that a reply must have; `None` where it is free. `answer` is the form of a reply that is no call.
     pub fn grammar(
         &self,
@@ -232,6 +260,17 @@ impl ReplyFormat {
                 *content = "".into();
             }
         }
+    }
+}
+
+/// Adds instructions to the system message, or makes it.
+fn instruct(messages: &mut Vec<Value>, instructions: &str) {
+    match messages.first_mut().filter(|m| m["role"] == "system") {
+        Some(system) => {
+            let text = format!("{}\n\n{instructions}", system["content"].as_str().unwrap_or_default());
+            system["content"] = text.into();
+        }
+        None => messages.insert(0, serde_json::json!({ "role": "system", "content": instructions })),
     }
 }
 
