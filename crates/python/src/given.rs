@@ -22,14 +22,14 @@ impl<'py> Given<'py> {
     /// `None` where it was not given, or is `None`.
     pub fn option<T>(&self, name: &str) -> PyResult<Option<T>>
     where
-        T: for<'a> FromPyObject<'a, 'py>,
+        T: FromPyObjectOwned<'py>,
     {
         let Some(value) = self.0.get_item(name)? else { return Ok(None) };
         self.0.del_item(name)?;
         if value.is_none() {
             return Ok(None);
         }
-        value.extract().map(Some).map_err(|error| {
+        value.extract::<T>().map(Some).map_err(|error| {
             let error: PyErr = error.into();
             let value = error.value(self.0.py());
             PyTypeError::new_err(format!("{name}: {value}"))
@@ -38,7 +38,7 @@ impl<'py> Given<'py> {
 
     pub fn take<T>(&self, name: &str, default: T) -> PyResult<T>
     where
-        T: for<'a> FromPyObject<'a, 'py>,
+        T: FromPyObjectOwned<'py>,
     {
         Ok(self.option(name)?.unwrap_or(default))
     }

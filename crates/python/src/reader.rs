@@ -9,7 +9,6 @@ use akunu::{Embedder, Encode, Reading, Text, TooLong, normalize};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
@@ -85,15 +84,17 @@ impl Reader {
         self.context
     }
 
-    /// The vectors as f32 numbers, one after the other. They are written where Python keeps them.
+    /// The vectors as f32 numbers, one after the other, written where Python keeps them. `how`: whether they are made as long
+    /// as 1, and whether texts that are too long lose their end.
     fn embed<'py>(
         &self,
         py: Python<'py>,
         lines: Vec<String>,
         prefix: &str,
-        (normalized, truncate): (bool, bool),
+        how: (bool, bool),
         dimensions: usize,
     ) -> PyResult<Bound<'py, PyByteArray>> {
+        let (normalized, truncate) = how;
         if !(1..=self.width).contains(&dimensions) {
             return Err(PyValueError::new_err(format!("dimensions: must be between 1 and {}", self.width)));
         }

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A word, in seconds from the start of the recording.
-#[pyclass(frozen, get_all, module = "akunu")]
+#[pyclass(frozen, get_all, skip_from_py_object, module = "akunu")]
 #[derive(Clone)]
 pub struct Word {
     /// With the space before it.
@@ -29,7 +29,7 @@ pub struct Word {
 }
 
 /// A stretch of speech, in seconds from the start of the recording.
-#[pyclass(frozen, get_all, module = "akunu")]
+#[pyclass(frozen, get_all, skip_from_py_object, module = "akunu")]
 #[derive(Clone)]
 pub struct Segment {
     /// Its first sound.

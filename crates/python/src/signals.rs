@@ -52,15 +52,11 @@ pub fn interruptible<R: Send + 'static>(
     py: Python<'_>,
     task: impl FnOnce() -> PyResult<R> + Send + 'static,
 ) -> PyResult<R> {
-    let (done, result) = mpsc::channel();
+    let (done, mut result) = mpsc::channel();
     thread::Builder::new().name("akunu-load".into()).spawn(move || drop(done.send(task())))?;
-    let result = &std::sync::Mutex::new(result);
     loop {
-        let came = py.detach(|| match result.lock() {
-            Ok(result) => result.recv_timeout(POLL),
-            Err(_) => Err(mpsc::RecvTimeoutError::Disconnected),
-        });
-        match came {
+        let waited = &mut result;
+        match py.detach(move || waited.recv_timeout(POLL)) {
             Ok(result) => return result,
             Err(mpsc::RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(mpsc::RecvTimeoutError::Disconnected) => {

@@ -15,7 +15,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 
 /// A piece of a reply: what one token completed, or a part of that.
-#[pyclass(frozen, get_all, module = "akunu")]
+#[pyclass(frozen, get_all, skip_from_py_object, module = "akunu")]
 #[derive(Clone)]
 pub struct Piece {
     /// Whole characters; often none.
@@ -44,7 +44,7 @@ impl Piece {
 }
 
 /// A tool that the model calls.
-#[pyclass(frozen, get_all, module = "akunu")]
+#[pyclass(frozen, get_all, skip_from_py_object, module = "akunu")]
 #[derive(Clone)]
 pub struct ToolCall {
     /// The tool's name.
@@ -61,7 +61,7 @@ impl ToolCall {
 }
 
 /// How many tokens there were, and how long they took in seconds.
-#[pyclass(frozen, get_all, module = "akunu")]
+#[pyclass(frozen, get_all, skip_from_py_object, module = "akunu")]
 #[derive(Clone)]
 pub struct Timings {
     /// Tokens of the prompt.

@@ -28,10 +28,19 @@ pub struct Writing {
 }
 
 /// A text, or its tokens.
-#[derive(FromPyObject)]
 enum Prompt {
     Text(String),
     Tokens(Vec<u32>),
+}
+
+impl Prompt {
+    fn of(given: &Bound<'_, PyAny>) -> PyResult<Prompt> {
+        match (given.extract(), given.extract()) {
+            (Ok(text), _) => Ok(Prompt::Text(text)),
+            (_, Ok(tokens)) => Ok(Prompt::Tokens(tokens)),
+            _ => Err(PyTypeError::new_err("prompt: must be a text, or a list of tokens")),
+        }
+    }
 }
 
 /// What to ask of a model, and how its reply is read.
@@ -216,7 +225,13 @@ impl Writer {
     }
 
     /// Continues a text, or tokens.
-    fn generate(&self, py: Python<'_>, prompt: Prompt, options: &Bound<'_, PyDict>) -> PyResult<Stream> {
+    fn generate(
+        &self,
+        py: Python<'_>,
+        prompt: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+    ) -> PyResult<Stream> {
+        let prompt = Prompt::of(prompt)?;
         let given = Given::new(options)?;
         let options = given::generate_options(&given)?;
         given.finish()?;

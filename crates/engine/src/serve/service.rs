@@ -71,7 +71,7 @@ impl Drop for Outbox {
 
 /// What callers want of the thread.
 enum Message {
-    Submit(Request, Outbox),
+    Submit(Box<Request>, Outbox),
     /// Something that is done between two steps.
     Do(Box<dyn FnOnce(&mut Scheduler) + Send>),
 }
@@ -163,7 +163,7 @@ impl Service {
             request.options.matcher = Some(self.compile(grammar)?);
         }
         let mailbox = Arc::new(Mailbox::default());
-        self.send(Message::Submit(request, Outbox(mailbox.clone())))?;
+        self.send(Message::Submit(Box::new(request), Outbox(mailbox.clone())))?;
         Ok(Reply { mailbox, summary: None, done: false })
     }
 
@@ -243,7 +243,7 @@ fn serve(mut scheduler: Scheduler, inbox: &Receiver<Message>, metrics: &Mutex<Me
                 _ => inbox.try_recv(),
             };
             match message {
-                Ok(Message::Submit(request, outbox)) => match scheduler.submit(request) {
+                Ok(Message::Submit(request, outbox)) => match scheduler.submit(*request) {
                     Ok(id) => drop(readers.insert(id, outbox)),
                     Err(error) => outbox.end(Err(error)),
                 },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Mapping, NamedTuple, Union
+from typing import Any, NamedTuple
 
 
 class Grammar(NamedTuple):
@@ -21,7 +21,7 @@ class Grammar(NamedTuple):
         return cls("json", "")
 
     @classmethod
-    def json_schema(cls, schema: Union[str, Mapping[str, Any], Any]) -> Grammar:
+    def json_schema(cls, schema: Any) -> Grammar:
         """JSON that a schema describes: a mapping, JSON, or a Pydantic model's class."""
         if hasattr(schema, "model_json_schema"):
             schema = schema.model_json_schema()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import struct
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Type, Union
 
 import numpy as np
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 Path = Union[str, "os.PathLike[str]"]
 
 
-class Ranked(NamedTuple):
+@dataclass(frozen=True)
+class Ranked:
     """A document with how well it answers a query."""
 
     index: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, TypedDict, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, TypedDict, Union
 
 from ._grammar import Grammar
 
@@ -26,7 +26,7 @@ class LoadOptions(TypedDict, total=False):
     """Bytes that the model may need [default: what is free]."""
     mapped: bool
     """Use the weights where the file is mapped: starts at once, generates slower."""
-    limits: Mapping[str, int]
+    limits: Dict[str, int]
     """What untrusted files may cost, by name: see `akunu serve --help`, `--limit`."""
 
 
@@ -57,7 +57,7 @@ class GenerateOptions(TypedDict, total=False):
     """How many recent tokens these three look at [default: 64]."""
     dry: float
     """Make it unlikely to repeat passages; 0: off."""
-    logit_bias: Mapping[int, float]
+    logit_bias: Dict[int, float]
     """Added to the logits of tokens."""
     seed: Optional[int]
     """The same seed draws the same tokens [default: another one every time]."""
@@ -123,25 +123,7 @@ class TranscribeOptions(TypedDict, total=False):
 
 def given(options: Mapping[str, Any]) -> Dict[str, Any]:
     """Options as the engine takes them."""
-    as_lists = {"stop", "stop_tokens", "temperatures"}
-    as_maps = {"logit_bias", "limits"}
-    taken: Dict[str, Any] = {}
-    for name, value in options.items():
-        if value is None:
-            continue
-        if name == "stop" and isinstance(value, str):
-            value = [value]
-        elif name in as_lists and isinstance(value, Sequence) and not isinstance(value, str):
-            value = _plain(value)
-        elif name in as_maps and isinstance(value, Mapping):
-            value = dict(_items(value))
-        taken[name] = value
+    taken = {name: value for name, value in options.items() if value is not None}
+    if isinstance(taken.get("stop"), str):
+        taken["stop"] = [taken["stop"]]
     return taken
-
-
-def _plain(values: Sequence[Any]) -> List[Any]:
-    return list(values)
-
-
-def _items(values: Mapping[Any, Any]) -> List[Any]:
-    return list(values.items())

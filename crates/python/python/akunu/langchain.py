@@ -7,8 +7,7 @@ from typing import Any, AsyncIterator, Callable, Dict, Iterator, List, Mapping, 
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.embeddings import Embeddings
-from langchain_core.language_models import LanguageModelInput
-from langchain_core.language_models.chat_models import BaseChatModel, LangSmithParams
+from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -72,8 +71,7 @@ class ChatAkunu(BaseChatModel):
         if form is not None:
             schema = form.get("json_schema", {}).get("schema")
             all_options["grammar"] = Grammar.json() if schema is None else Grammar.json_schema(schema)
-        plain = convert_to_openai_messages(messages)
-        return self.model.chat(plain if isinstance(plain, list) else [plain], **all_options)  # type: ignore[arg-type]
+        return self.model.chat(convert_to_openai_messages(messages), **all_options)
 
     def _generate(
         self,
@@ -184,11 +182,13 @@ class AkunuEmbeddings(Embeddings):
 
     def embed_documents(self, texts: List[str]) -> List[List[float]]:
         """Vectors of documents; what is too long loses its end."""
-        return self.model.embed(texts, prefix=self.document_prefix, truncate=True).tolist()
+        vectors: List[List[float]] = self.model.embed(texts, prefix=self.document_prefix, truncate=True).tolist()
+        return vectors
 
     def embed_query(self, text: str) -> List[float]:
         """The vector of a query."""
-        return self.model.embed([text], prefix=self.query_prefix, truncate=True)[0].tolist()
+        vector: List[float] = self.model.embed(text, prefix=self.query_prefix, truncate=True).tolist()
+        return vector
 
 
 def _call_id(number: int) -> str:
