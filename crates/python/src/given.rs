@@ -120,7 +120,10 @@ fn grammar(given: &Given<'_>) -> PyResult<Option<Grammar>> {
     let Some((kind, text)) = given.option::<(String, String)>("grammar")? else { return Ok(None) };
     Ok(Some(match kind.as_str() {
         "json" => Grammar::Json,
-        "json_schema" => Grammar::JsonSchema(text),
+        // A schema that says nothing of other properties means none. What is no JSON is said where it is compiled.
+        "json_schema" => Grammar::JsonSchema(
+            serde_json::from_str(&text).map_or(text, |schema| akunu_text::closed_schema(schema).to_string()),
+        ),
         "regex" => Grammar::Regex(text),
         "lark" => Grammar::Lark(text),
         "gbnf" => Grammar::Gbnf(text),

@@ -7,7 +7,7 @@ use crate::signals::interruptible;
 use crate::source;
 use crate::stream::Stream;
 use akunu::{
-    ChatTemplate, Encode, Engine, GenerateOptions, Grammar, LoadOptions, ReplyFormat, ReplyReader, Request,
+    ChatTemplate, Encode, Engine, GenerateOptions, LoadOptions, ReplyFormat, ReplyReader, Request,
     SchedulerOptions, Service, Thinking, Thoughts, Tokenizer, Tool, ToolChoice, ToolInput,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -154,13 +154,7 @@ impl Writing {
         let (template, format) = self.chat.as_ref().map_err(|why| TemplateError::new_err(why.clone()))?;
         let Chat { messages, variables, shown, tools, choice, parallel, thoughts: budget } = chat;
         let prompt = format.prompt(template, messages, variables, &shown).map_err(|e| text_exception(&e))?;
-        // A schema that says nothing of other properties means none.
-        let form = options.grammar.take().map(|form| match form {
-            Grammar::JsonSchema(text) => Grammar::JsonSchema(
-                serde_json::from_str(&text).map_or(text, |schema| akunu_text::closed_schema(schema).to_string()),
-            ),
-            form => form,
-        });
+        let form = options.grammar.take();
         let grammar = format.grammar(&tools, &choice, parallel, form.as_ref());
         options.grammar = grammar.map_err(|e| text_exception(&e))?;
         if let Some(tags) = format.thinking() {

@@ -24,10 +24,11 @@ def test_vectors_are_written_where_numpy_reads_them(embedder):
     owner = vectors
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    # Of the same bytes: no copy was made of what the engine gave.
-    assert isinstance(owner.base, bytearray) and len(owner.base) == vectors.nbytes
+    # The bytes that the engine wrote: no copy was made of them.
+    written = memoryview(owner.base).obj
+    assert isinstance(written, bytearray) and len(written) == vectors.nbytes
     vectors[0, 0] = 7
-    assert np.frombuffer(owner.base, np.float32)[0] == 7
+    assert np.frombuffer(written, np.float32)[0] == 7
 
 
 def test_dimensions_and_lengths(embedder):

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import urllib.request
 
 import pytest
 
@@ -224,7 +225,7 @@ def test_the_command_line_is_there():
 
     assert akunu_command("--version").stdout.startswith("akunu ")
     assert "--port" in akunu_command("serve", "--help").stdout
-    assert len(akunu_command("run", "-p", "Once", "-n", "4").stdout) > 4
+    assert len(akunu_command("run", "-n", "4", "embedded", "Once").stdout) > 4
     assert json.loads(akunu_command("devices", "--json").stdout)["devices"]
     wrong = akunu_command("dance")
     assert wrong.returncode == 2 and "dance" in wrong.stderr
@@ -234,7 +235,9 @@ def test_the_command_line_serves_until_it_is_told_to_end():
     program = [sys.executable, "-m", "akunu", "serve", "embedded", "--port", "0", "--print-address"]
     server = subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=os.environ)
     try:
-        assert server.stdout.readline().startswith("http://")
+        address = server.stdout.readline().strip()
+        with urllib.request.urlopen(f"{address}/health", timeout=20) as health:
+            assert health.status == 200
         server.send_signal(signal.SIGINT)
         assert server.wait(20) == 0
     finally:

@@ -4,7 +4,7 @@
 >>> model = akunu.Model()                     # the model inside the package; or Model("model.gguf")
 >>> for piece in model.generate("Once upon a time", max_tokens=8):
 ...     print(piece, end="")
- there was a little girl named L
+, there was a little girl named Lily
 
 A model file writes, embeds, ranks or transcribes; `Model` loads any of them. Everything it does can be called from many
 threads, and from coroutines: a `Reply` is awaited and iterated over with `async for` too.

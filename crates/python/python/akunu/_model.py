@@ -128,26 +128,24 @@ class Model:
         prompt = prompt if isinstance(prompt, str) else list(prompt)
         return Reply(self._writer().generate(prompt, given(options)))
 
-    def chat(
-        self,
-        messages: Union[str, Sequence[Mapping[str, Any]]],
-        _on_end: Optional[Callable[[Stream], None]] = None,
-        **options: Unpack[ChatOptions],
-    ) -> Reply:
+    def chat(self, messages: Union[str, Sequence[Mapping[str, Any]]], **options: Unpack[ChatOptions]) -> Reply:
         """Answers messages, `{"role": …, "content": …}` each, or one question. Options: see `ChatOptions`.
 
         A last message of the assistant's is gone on with.
         """
         if isinstance(messages, str):
             messages = [{"role": "user", "content": messages}]
-        taken: Dict[str, Any] = {"temperature": 0.7, **given(options)}
+        return Reply(self._answer(messages, given(options)))
+
+    def _answer(self, messages: Sequence[Mapping[str, Any]], options: Dict[str, Any]) -> Stream:
+        taken: Dict[str, Any] = {"temperature": 0.7, **options}
         for name in ("tools", "variables"):
             if name in taken:
                 taken[name] = json.dumps(taken[name])
         choice = taken.get("tool_choice")
         if isinstance(choice, Mapping):
-            taken["tool_choice"] = options["tool_choice"]["function"]["name"]  # type: ignore[index]
-        return Reply(self._writer().chat(json.dumps(list(messages)), taken), _on_end)
+            taken["tool_choice"] = options["tool_choice"]["function"]["name"]
+        return self._writer().chat(json.dumps(list(messages)), taken)
 
     def embed(
         self,

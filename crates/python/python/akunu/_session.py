@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Union
 
 from ._akunu import SessionError, Stream
+from ._options import given
 from ._reply import Reply
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Session:
             self.messages += [asked, answer]
             self._tokens = stream.prompt_tokens + stream.tokens
 
-        return self.model.chat([*self.messages, asked], **options, _on_end=ended)
+        return Reply(self.model._answer([*self.messages, asked], given(options)), ended)
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes the conversation with its part of the KV cache, as `akunu chat --session` does."""

@@ -24,7 +24,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import ConfigDict, Field
 
-from . import Grammar, Model, Piece, Reply, Timings
+from . import Model, Piece, Reply, Timings
 
 __all__ = ["AkunuEmbeddings", "ChatAkunu"]
 
@@ -37,7 +37,8 @@ class ChatAkunu(BaseChatModel):
     >>> chat.invoke("Why is the sky blue?")                                # doctest: +SKIP
 
     It streams, calls tools (`bind_tools`; calls are valid by construction), and gives structured output
-    (`with_structured_output`). Options of `Model.chat` that have no field go into `options`.
+    (`with_structured_output`). Options of `Model.chat` that have no field go into `options`, or come with `bind`, such as
+    `chat.bind(grammar=…)`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -59,7 +60,7 @@ class ChatAkunu(BaseChatModel):
 
     def _get_ls_params(self, stop: Optional[List[str]] = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop, **kwargs)
-        params["ls_model_name"] = str(self.model.path or "embedded")
+        params["ls_model_name"] = str(kwargs.get("model") or self.model.path or "embedded")
         return params
 
     def _ask(self, messages: List[BaseMessage], stop: Optional[List[str]], options: Dict[str, Any]) -> Reply:
@@ -67,10 +68,6 @@ class ChatAkunu(BaseChatModel):
         all_options: Dict[str, Any] = {**own, **self.options, "stop": stop or self.stop, **options}
         # What LangChain's tracing passes along.
         all_options.pop("ls_structured_output_format", None)
-        form = all_options.pop("response_format", None)
-        if form is not None:
-            schema = form.get("json_schema", {}).get("schema")
-            all_options["grammar"] = Grammar.json() if schema is None else Grammar.json_schema(schema)
         return self.model.chat(convert_to_openai_messages(messages), **all_options)
 
     def _generate(
