@@ -70,7 +70,8 @@ fn fresh(python: &Path, tools: &Path, folder: &Path, wheel: &Path) -> anyhow::Re
     install::succeed(Command::new(python).args(["-m", "venv", "--clear"]).arg(folder)).map_err(anyhow::Error::msg)?;
     let fresh = install::interpreter(folder);
     let packages = |python: &Path| -> anyhow::Result<String> {
-        let out = Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output()?;
+        let out =
+            Command::new(python).args(["-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]).output()?;
         Ok(String::from_utf8(out.stdout)?.trim().to_owned())
     };
     fs::write(Path::new(&packages(&fresh)?).join("tools.pth"), packages(tools)?)?;

@@ -32,9 +32,9 @@ fn lock(embedder: &Mutex<Embedder>) -> PyResult<MutexGuard<'_, Embedder>> {
 /// Texts as tokens; an error says which of many it is.
 fn texts<T>(items: &[T], text: impl Fn(&T) -> Result<Text, akunu::Error>) -> PyResult<Vec<Text>> {
     let numbered = |(number, item): (usize, &T)| match text(item) {
-        Ok(text) if text.tokens.is_empty() => {
-            Err(PromptError::new_err(format!("text {number} is empty, and the model has no token that stands for that")))
-        }
+        Ok(text) if text.tokens.is_empty() => Err(PromptError::new_err(format!(
+            "text {number} is empty, and the model has no token that stands for that"
+        ))),
         read => read.map_err(|error| {
             let sentence = format!("text {number}: {error}");
             Python::attach(|py| PyErr::from_type(exception(error).get_type(py), sentence))
@@ -143,9 +143,8 @@ impl Reader {
     }
 
     fn detokenize(&self, py: Python<'_>, tokens: Vec<u32>, skip_special: bool) -> PyResult<String> {
-        self.held.with(py, |embedder| {
-            Ok(lock(embedder)?.need_tokenizer().map_err(exception)?.decode(&tokens, skip_special))
-        })
+        self.held
+            .with(py, |embedder| Ok(lock(embedder)?.need_tokenizer().map_err(exception)?.decode(&tokens, skip_special)))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

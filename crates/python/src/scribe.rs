@@ -48,12 +48,8 @@ pub struct Segment {
 
 impl From<&speech::Segment> for Segment {
     fn from(segment: &speech::Segment) -> Self {
-        let word = |w: &speech::Word| Word {
-            text: w.text.clone(),
-            start: w.start,
-            end: w.end,
-            probability: w.probability,
-        };
+        let word =
+            |w: &speech::Word| Word { text: w.text.clone(), start: w.start, end: w.end, probability: w.probability };
         Self {
             start: segment.start,
             end: segment.end,

@@ -7,8 +7,8 @@ use crate::signals::interruptible;
 use crate::source;
 use crate::stream::Stream;
 use akunu::{
-    ChatTemplate, Encode, Engine, GenerateOptions, LoadOptions, ReplyFormat, ReplyReader, Request,
-    SchedulerOptions, Service, Thinking, Thoughts, Tokenizer, Tool, ToolChoice, ToolInput,
+    ChatTemplate, Encode, Engine, GenerateOptions, LoadOptions, ReplyFormat, ReplyReader, Request, SchedulerOptions,
+    Service, Thinking, Thoughts, Tokenizer, Tool, ToolChoice, ToolInput,
 };
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -184,11 +184,7 @@ impl Writing {
 pub struct Writer(Arc<Held<Writing>>);
 
 impl Writer {
-    fn start(
-        &self,
-        py: Python<'_>,
-        ask: impl FnOnce(&Writing) -> PyResult<Asked> + Send,
-    ) -> PyResult<Stream> {
+    fn start(&self, py: Python<'_>, ask: impl FnOnce(&Writing) -> PyResult<Asked> + Send) -> PyResult<Stream> {
         let (told, reply, reader) = self.0.with(py, |writing| {
             let Asked { tokens, options, reader } = ask(writing)?;
             writing.check(tokens.len())?;
@@ -219,12 +215,7 @@ impl Writer {
     }
 
     /// Continues a text, or tokens.
-    fn generate(
-        &self,
-        py: Python<'_>,
-        prompt: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
-    ) -> PyResult<Stream> {
+    fn generate(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>, options: &Bound<'_, PyDict>) -> PyResult<Stream> {
         let prompt = Prompt::of(prompt)?;
         let given = Given::new(options)?;
         let options = given::generate_options(&given)?;
