@@ -1,7 +1,7 @@
 // Builds the page into one file: dist/index.html, or the path that is given.
 import { createHash } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
+import { dirname, join, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
@@ -49,6 +49,15 @@ for (const name of ["preact", "marked", "highlight.js"]) {
   const licence = (await readFile(join(folder, "LICENSE"), "utf8")).replaceAll("--", "- -").trim();
   notices.push(`${name} ${version}\n\n${licence}`);
 }
+
+// What the page is built from, for a test that has no Node: `SHA-256  path` of every source as `sha256sum` lists them, by path, and
+// of that list.
+const hex = (data) => createHash("sha256").update(data).digest("hex");
+const entries = await readdir(join(root, "src"), { recursive: true, withFileTypes: true });
+const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name).slice(root.length + 1));
+const paths = [...files.map((path) => path.replaceAll(sep, "/")), "build.mjs", "package-lock.json"].sort();
+const lines = await Promise.all(paths.map(async (path) => `${hex(await readFile(join(root, path)))}  ${path}\n`));
+notices.unshift(`sources ${hex(lines.join(""))}`);
 
 const parts = { policy, style, script };
 const template = await readFile(join(root, "src", "index.html"), "utf8");

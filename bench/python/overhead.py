@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """What Python costs over the command line of the same build: `overhead.py [MODEL] [--embedder MODEL] [--rounds N]`.
 
-Streaming: microseconds a token of `akunu bench` (the Rust API without a scheduler) and of a loop over a reply. Embedding:
-seconds of two processes, both of which load the model, embed the same texts and write an array: `akunu embed` and Python.
+Streaming: microseconds a token of `akunu bench` (the Rust API without a scheduler) and of a loop over a reply, and the time
+that the thread of this loop keeps a processor busy, which does not depend on what else the machine does. Embedding: two
+processes, both of which load the model, embed the same texts and write an array: `akunu embed` and Python. Their times are
+those of the clock, and of all processors together.
 """
 
 import argparse
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -25,9 +28,15 @@ numpy.save(out, model.embed(open(texts).read().splitlines()))
 
 
 def command(*arguments):
-    begun = time.perf_counter()
+    """What a process prints, the seconds it takes, and the seconds of processors."""
+
+    def used():
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    begun, before = time.perf_counter(), used()
     done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True)
-    return time.perf_counter() - begun, done.stdout
+    return done.stdout, time.perf_counter() - begun, used() - before
 
 
 def streaming(model, tokens, threads, rounds):
@@ -35,18 +44,20 @@ def streaming(model, tokens, threads, rounds):
 
     name = model or "embedded"
     loaded = akunu.Model(model, threads=threads, cache=0)
-    rust, python = [], []
+    rust, python, busy = [], [], []
     for round in range(rounds + 1):
         flags = ["-p", "0", "-g", str(tokens), "-t", str(threads), "--json"]
-        speed = json.loads(command("-m", "akunu", "bench", name, *flags)[1])["decode"]["tokens_per_s"]
-        seen = []
+        speed = json.loads(command("-m", "akunu", "bench", name, *flags)[0])["decode"]["tokens_per_s"]
+        seen, before = [], time.thread_time()
         for _ in loaded.generate([1, 2, 3, 4], max_tokens=tokens, ignore_eos=True):
             seen.append(time.perf_counter())
         if round:
             rust.append(1e6 / speed)
             python.append((seen[-1] - seen[0]) / (len(seen) - 1) * 1e6)
-    rust, python = statistics.median(rust), statistics.median(python)
+            busy.append((time.thread_time() - before) / len(seen) * 1e6)
+    rust, python, busy = map(statistics.median, (rust, python, busy))
     print(f"{name}, {tokens} tokens: Rust {rust:.1f} us, Python {python:.1f} us a token: {python - rust:+.1f} us")
+    print(f"{name}: the thread that reads is busy for {busy:.1f} us a token")
 
 
 def embedding(model, count, threads, rounds):
@@ -59,11 +70,12 @@ def embedding(model, count, threads, rounds):
         rust, python = [], []
         for _ in range(rounds):
             flags = ["--file", texts, "--format", "npy", "-o", a, "-t", str(threads)]
-            rust.append(command("-m", "akunu", "embed", model or "embedded", *flags)[0])
-            python.append(command("-c", EMBED, model or "", texts, b, str(threads))[0])
+            rust.append(command("-m", "akunu", "embed", model or "embedded", *flags)[1:])
+            python.append(command("-c", EMBED, model or "", texts, b, str(threads))[1:])
             assert open(a, "rb").read()[128:] == open(b, "rb").read()[128:], "the vectors differ"
-    rust, python = statistics.median(rust), statistics.median(python)
-    print(f"{model or 'embedded'}, {count} texts: command line {rust:.2f} s, numpy {python:.2f} s: {python / rust:.3f}")
+    for what, at in (("clock", 0), ("processors", 1)):
+        a, b = (statistics.median(times[at] for times in side) for side in (rust, python))
+        print(f"{model or 'embedded'}, {count} texts, {what}: command line {a:.2f} s, numpy {b:.2f} s: {b / a:.3f}")
 
 
 def main():

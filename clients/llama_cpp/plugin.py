@@ -2,7 +2,7 @@
 
 - Each server gets a port that is free.
 - Names of headers have no case, as HTTP says.
-- The flags `--temp` and `--seed` are defaults of requests: they are put into those that have none. stories260K never ends a story,
+- The flags `--temp`, `--seed` and `--verbose` are defaults of requests: they are put into those that have none. stories260K never ends a story,
   so others are not let to.
 - Models are not downloaded; `server.py` chooses others.
 - Where the texts or token counts of a particular model are expected, any text and any count will do. All else is compared as it
@@ -72,6 +72,8 @@ def _with_defaults(server, path, data):
     if not isinstance(data, dict) or not path.endswith(("/completion", "/completions")):
         return data
     defaults = {"temperature": server.temperature, "seed": server.seed}
+    if server.debug and path.endswith("/chat/completions"):
+        defaults["verbose"] = True
     if path == "/completion":
         defaults["ignore_eos"] = True
     return defaults | data

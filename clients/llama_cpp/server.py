@@ -39,10 +39,20 @@ def model(flags):
 TALKS = ("test_chat_completion", "test_compat", "test_tool_call", "test_template")
 
 
-CHATML = """{% for m in messages %}<|im_start|>{{ m.role }}
+# Templates that llama.cpp knows by name.
+NAMED = {
+    "chatml": """{% for m in messages %}<|im_start|>{{ m.role }}
 {{ m.content }}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}"""
+{% endif %}""",
+    "llama3": """{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>
+
+{{ m.content }}<|eot_id|>{% endfor %}{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>
+
+{% endif %}""",
+    "command-r": """{% for m in messages %}<|START_OF_TURN_TOKEN|><|{{ 'CHATBOT' if m.role == 'assistant' else m.role | upper }}_TOKEN|>{{ m.content -}}
+<|END_OF_TURN_TOKEN|>{% endfor %}{% if add_generation_prompt %}<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>{% endif %}""",
+}
 
 
 def template(flags):
@@ -52,10 +62,10 @@ def template(flags):
     named = flags.get("--chat-template")
     if named is None:
         return None
-    if named != "chatml" and " " not in named:
+    if named not in NAMED and " " not in named:
         sys.exit(f"not applicable: the template {named} is one of llama.cpp's own")
     with tempfile.NamedTemporaryFile("w", suffix=".jinja", delete=False) as file:
-        file.write(CHATML if named == "chatml" else named)
+        file.write(NAMED.get(named, named))
     return file.name
 
 

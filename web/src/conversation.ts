@@ -95,6 +95,15 @@ export function replace(conversation: Conversation, message: Message): Conversat
   return { ...conversation, messages: conversation.messages.map((m) => (m.id === message.id ? message : m)) };
 }
 
+/** Without a message and all that follows it. In its place another branch is shown, or what it answered. */
+export function without(conversation: Conversation, message: Message): Conversation {
+  const gone = new Set([message.id]);
+  for (const { id, parent } of conversation.messages) if (parent !== null && gone.has(parent)) gone.add(id);
+  const rest = { ...conversation, messages: conversation.messages.filter((m) => !gone.has(m.id)), leaf: message.parent };
+  const branch = siblings(rest, message).at(-1);
+  return branch ? show(rest, branch.id) : rest;
+}
+
 const TITLE_LENGTH = 60;
 
 /** The first line of what was asked, cut at a word. */

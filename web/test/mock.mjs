@@ -120,9 +120,14 @@ async function chat(body, response) {
   for (const model of MODELS) if (model.id === body.model) model.akunu.loaded = true;
   delta({ role: "assistant", content: "" });
   let count = 0;
+  const most = body.max_tokens ?? Infinity;
   for (const [key, text] of [["reasoning_content", answer.thinking], ["content", answer.text]]) {
     for (const token of tokens(text ?? "")) {
       if (response.destroyed) return;
+      if (count === most) {
+        answer.finish = "length";
+        break;
+      }
       delta({ [key]: token });
       count += 1;
       await sleep(answer.pause);

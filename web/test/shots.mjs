@@ -10,7 +10,7 @@ const server = await mock();
 const url = `http://127.0.0.1:${server.address().port}/`;
 const browser = await launch();
 
-const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
+const SIZES = { desktop: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } };
 
 async function ask(page, text) {
   await page.fill("#composer", text);
@@ -45,8 +45,8 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     await page.waitForSelector(".welcome");
     await shot("1-empty");
     await ask(page, "Write a Rust function that merges overlapping intervals, with tests.");
-    await page.waitForTimeout(450);
-    await shot("2-streaming");
+    await page.locator(".hl-keyword").nth(3).waitFor();
+    if ("2-streaming".includes(only)) await page.screenshot({ path: `${OUT}${size}-${scheme}-2-streaming.png` });
     await finished(page, 1);
     await shot("3-code-end");
     await page.locator(".thread").evaluate((pane) => (pane.scrollTop = 0));
@@ -83,6 +83,22 @@ for (const [size, viewport] of Object.entries(SIZES)) {
     await page.getByRole("button", { name: "Edit" }).last().click();
     await shot("b-edit");
     await page.keyboard.press("Escape");
+    await page.evaluate(() => {
+      const files = new DataTransfer();
+      files.items.add(new File(["RIFF"], "a talk about bread.wav", { type: "audio/wav" }));
+      window.dispatchEvent(new DragEvent("dragover", { dataTransfer: files }));
+    });
+    await shot("h-drop");
+    await page.route("**/v1/audio/transcriptions", async (route) => setTimeout(() => route.continue().catch(() => undefined), 700));
+    await page.evaluate(() => {
+      const files = new DataTransfer();
+      files.items.add(new File(["RIFF"], "a talk about bread.wav", { type: "audio/wav" }));
+      window.dispatchEvent(new DragEvent("drop", { dataTransfer: files }));
+    });
+    await shot("i-transcribing");
+    await page.waitForFunction(() => document.querySelector("#composer").value.includes("Americans"));
+    await shot("j-transcribed");
+    await page.fill("#composer", "");
     await page.locator("main").click({ position: { x: 200, y: 20 } });
     await page.keyboard.press("?");
     await shot("c-shortcuts");

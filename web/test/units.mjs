@@ -42,6 +42,26 @@ async function eventsOf(pieces) {
   return found;
 }
 
+test("what follows a deleted message goes with it, and another branch is shown", () => {
+  const message = (id, parent, role) => ({ id, parent, role, text: id, created: 1 });
+  const messages = [
+    message("q", null, "user"),
+    message("a1", "q", "assistant"),
+    message("a2", "q", "assistant"),
+    message("q2", "a2", "user"),
+    message("b", "q2", "assistant"),
+  ];
+  const conversation = { messages, leaf: "b" };
+  const rest = (id) => {
+    const { messages: left, leaf } = page.without(conversation, messages.find((m) => m.id === id));
+    return [left.map((m) => m.id).join(" "), leaf];
+  };
+  assert.deepEqual(rest("b"), ["q a1 a2 q2", "q2"]);
+  assert.deepEqual(rest("a2"), ["q a1", "a1"]);
+  assert.deepEqual(rest("a1"), ["q a2 q2 b", "b"]);
+  assert.deepEqual(rest("q"), ["", null]);
+});
+
 test("events are the same wherever the network cuts them", async () => {
   const text = 'data: {"a": "é€😀"}\r\n\r\n: comment\nevent: error\ndata:one\ndata: two\n\nid: 3\r\rdata: [DONE]\r\n\r\ndata: unfinished';
   const bytes = new TextEncoder().encode(text);

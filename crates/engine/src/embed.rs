@@ -34,6 +34,12 @@ pub struct Text {
     pub second: usize,
 }
 
+impl From<Vec<u32>> for Text {
+    fn from(tokens: Vec<u32>) -> Text {
+        Text { second: tokens.len(), tokens }
+    }
+}
+
 /// What to do with a text of more tokens than the model takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TooLong {
@@ -43,18 +49,25 @@ pub enum TooLong {
     Cut,
 }
 
+/// Makes of texts what a model reads, apart from the model: it goes on while that computes.
+#[derive(Clone)]
+pub struct TextEncoder {
+    tokenizer: Option<Tokenizer>,
+    path: Arc<str>,
+    vocab: usize,
+    /// Tokens of a text, at most.
+    context: usize,
+}
+
 /// A loaded model that reads texts.
 pub struct Embedder {
-    file: Arc<ModelFile>,
     model: Model,
-    tokenizer: Option<Tokenizer>,
+    encoder: TextEncoder,
     loaded: Box<dyn Loaded>,
     reading: Reading,
     pooling: Pooling,
     /// Values that come out for a text or a token.
     width: usize,
-    /// Tokens of a text, at most.
-    context: usize,
     /// Rows of a step, unless one text has more.
     rows: usize,
 }
@@ -100,7 +113,9 @@ impl Embedder {
         };
         let loaded = backend.load(LoadPlan { programs, steps, kv: Vec::new(), files: opened.views() })?;
         let (file, model, tokenizer) = opened.parts()?;
-        Ok(Embedder { file, model, tokenizer, loaded, reading, pooling, width, context, rows })
+        let path = file.path().display().to_string().into();
+        let encoder = TextEncoder { tokenizer, path, vocab: model.config.vocab, context };
+        Ok(Embedder { model, encoder, loaded, reading, pooling, width, rows })
     }
 
     /// The architecture and the configuration that the file gave.
@@ -121,48 +136,27 @@ impl Embedder {
 
     /// Tokens a text can have.
     pub fn context(&self) -> usize {
-        self.context
+        self.encoder.context
     }
 
-    /// The tokenizer, or the error that says there is none.
-    pub fn need_tokenizer(&self) -> Result<&Tokenizer, Error> {
-        self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.file.path().display().to_string() })
+    /// Tokens of texts that are read in one step; a text of more has a step of its own.
+    pub fn step_tokens(&self) -> usize {
+        self.rows
     }
 
-    /// The tokens of a text, with the special ones that the model wants around it.
+    /// What makes its texts of strings.
+    pub fn encoder(&self) -> &TextEncoder {
+        &self.encoder
+    }
+
+    /// See [`TextEncoder::text`].
     pub fn text(&self, text: &str, too_long: TooLong) -> Result<Text, Error> {
-        let tokenizer = self.need_tokenizer()?;
-        let tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: true })?;
-        let tokens = self.fit(tokens, tokenizer.frame().1, too_long)?;
-        Ok(Text { second: tokens.len(), tokens })
+        self.encoder.text(text, too_long)
     }
 
-    /// The tokens of two texts, as a model reads them that compares them: `[before] a [after] b [after]`.
+    /// See [`TextEncoder::pair`].
     pub fn pair(&self, a: &str, b: &str, too_long: TooLong) -> Result<Text, Error> {
-        let tokenizer = self.need_tokenizer()?;
-        let bare = Encode { add_special: false, parse_special: true };
-        let (before, after) = tokenizer.frame();
-        let mut tokens = [before, &tokenizer.encode(a, bare)?, after].concat();
-        let second = tokens.len();
-        if second + after.len() > self.context {
-            return Err(Error::TextTooLong { tokens: second + after.len(), context: self.context });
-        }
-        tokens.extend(tokenizer.encode(b, bare)?);
-        tokens.extend(after);
-        Ok(Text { tokens: self.fit(tokens, after, too_long)?, second })
-    }
-
-    /// `tokens` within the context; `after` is how they end.
-    fn fit(&self, mut tokens: Vec<u32>, after: &[u32], too_long: TooLong) -> Result<Vec<u32>, Error> {
-        let (count, context) = (tokens.len(), self.context);
-        if count > context {
-            if too_long == TooLong::Refuse || after.len() >= context {
-                return Err(Error::TextTooLong { tokens: count, context });
-            }
-            tokens.truncate(context - after.len());
-            tokens.extend(after);
-        }
-        Ok(tokens)
+        self.encoder.pair(a, b, too_long)
     }
 
     /// Reads texts; `each` gets the number of a text and its vector, in no particular order. Of hidden states it gets
@@ -180,18 +174,7 @@ impl Embedder {
         texts: &[Text],
         mut each: impl FnMut(usize, &[f32]) -> ControlFlow<()>,
     ) -> Result<(), Error> {
-        let vocab = self.model.config.vocab;
-        for text in texts {
-            if text.tokens.is_empty() {
-                return Err(Error::EmptyPrompt);
-            }
-            if text.tokens.len() > self.context {
-                return Err(Error::TextTooLong { tokens: text.tokens.len(), context: self.context });
-            }
-            if let Some(&token) = text.tokens.iter().find(|t| **t as usize >= vocab) {
-                return Err(Error::Token { token, vocab });
-            }
-        }
+        texts.iter().try_for_each(|text| self.encoder.check(text))?;
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(texts[i].tokens.len()));
         let mut waiting = &order[..];
@@ -253,6 +236,64 @@ impl Embedder {
             row += length;
         }
         Ok(self.loaded.submit(0, 1, Want::All)?)
+    }
+}
+
+impl TextEncoder {
+    /// The model's, where it has one.
+    pub fn tokenizer(&self) -> Result<&Tokenizer, Error> {
+        self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.path.to_string() })
+    }
+
+    /// The tokens of a text, with the special ones that the model wants around it.
+    pub fn text(&self, text: &str, too_long: TooLong) -> Result<Text, Error> {
+        let tokenizer = self.tokenizer()?;
+        let tokens = tokenizer.encode(text, Encode { add_special: true, parse_special: true })?;
+        let tokens = self.fit(tokens, tokenizer.frame().1, too_long)?;
+        Ok(tokens.into())
+    }
+
+    /// The tokens of two texts, as a model reads them that compares them: `[before] a [after] b [after]`.
+    pub fn pair(&self, a: &str, b: &str, too_long: TooLong) -> Result<Text, Error> {
+        let tokenizer = self.tokenizer()?;
+        let bare = Encode { add_special: false, parse_special: true };
+        let (before, after) = tokenizer.frame();
+        let mut tokens = [before, &tokenizer.encode(a, bare)?, after].concat();
+        let second = tokens.len();
+        if second + after.len() > self.context {
+            return Err(Error::TextTooLong { tokens: second + after.len(), context: self.context });
+        }
+        tokens.extend(tokenizer.encode(b, bare)?);
+        tokens.extend(after);
+        Ok(Text { tokens: self.fit(tokens, after, too_long)?, second })
+    }
+
+    /// `tokens` within the context; `after` is how they end.
+    fn fit(&self, mut tokens: Vec<u32>, after: &[u32], too_long: TooLong) -> Result<Vec<u32>, Error> {
+        let (count, context) = (tokens.len(), self.context);
+        if count > context {
+            if too_long == TooLong::Refuse || after.len() >= context {
+                return Err(Error::TextTooLong { tokens: count, context });
+            }
+            tokens.truncate(context - after.len());
+            tokens.extend(after);
+        }
+        Ok(tokens)
+    }
+
+    /// Errs where the model cannot read a text.
+    pub fn check(&self, text: &Text) -> Result<(), Error> {
+        let Self { vocab, context, .. } = *self;
+        if text.tokens.is_empty() {
+            return Err(Error::EmptyPrompt);
+        }
+        if text.tokens.len() > context {
+            return Err(Error::TextTooLong { tokens: text.tokens.len(), context });
+        }
+        match text.tokens.iter().find(|token| **token as usize >= vocab) {
+            Some(&token) => Err(Error::Token { token, vocab }),
+            None => Ok(()),
+        }
     }
 }
 

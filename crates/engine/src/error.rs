@@ -27,7 +27,7 @@ pub enum Error {
     ContextFull { tokens: usize, context: usize },
     #[error("a context of {context} is too long: at most {most} positions")]
     ContextTooLong { context: usize, most: usize },
-    #[error("a text of {tokens} tokens is too long: the model reads at most {context}")]
+    #[error("a text of {tokens} tokens is too large: the model reads at most {context}")]
     TextTooLong { tokens: usize, context: usize },
     #[error("all {blocks} blocks of the KV cache are in use")]
     KvFull { blocks: usize },

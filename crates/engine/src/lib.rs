@@ -24,6 +24,7 @@
 //! | drive many at once yourself | [`Scheduler`] |
 //! | draft with a smaller model | [`Draft`], [`Engine::resume_drafted`] |
 //! | keep a conversation's KV cache in a file | [`Engine::save_session`], [`Engine::load_session`] |
+//! | keep what a scheduler remembers while its model is away | [`Scheduler::snapshot`], [`Scheduler::restore`] |
 //! | know what a model would need | [`Engine::footprint`] |
 //! | embed texts; transcribe speech | [`Embedder`]; [`speech`] |
 //!
@@ -70,7 +71,7 @@ pub use akunu_limits::{Limit, Limits, Over, UnknownLimit, over};
 pub use akunu_text::{ChatTemplate, Detokenizer, Encode, Grammar, Grammars, Matcher, Tokenizer};
 pub use akunu_text::{ReplyFormat, ReplyPart, ReplyReader, ThinkTags, Tool, ToolChoice, ToolInput};
 pub use backend::{Device, DeviceError};
-pub use embed::{Embedder, Reading, Text, TooLong, normalize};
+pub use embed::{Embedder, Reading, Text, TextEncoder, TooLong, normalize};
 pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};
 pub use engine::{Engine, MAX_SEQUENCES};
 pub use error::Error;
@@ -81,6 +82,7 @@ pub use generate::{Finish, Generate, GenerateOptions, Piece, Thinking, Thoughts}
 pub use kv::prefix::Miss;
 pub use kv::sequence::Sequence;
 pub use kv::session::{Session, SessionError};
+pub use kv::snapshot::Snapshot;
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions};
 pub use serve::LEAST_CHUNK;
 pub use serve::metrics::{Latency, Metrics};

@@ -1,8 +1,8 @@
 //! Many at once: what one gets does not depend on the others, on memory pressure, or on what was cached.
 
 use akunu::{
-    Engine, Error, Event, Finish, GenerateOptions, LoadOptions, Miss, Request, RequestId, SamplingOptions, Scheduler,
-    SchedulerOptions, Service, Summary,
+    Engine, Error, Event, Finish, GenerateOptions, LEAST_CHUNK, LoadOptions, Miss, Request, RequestId, SamplingOptions,
+    Scheduler, SchedulerOptions, Service, Summary,
 };
 use akunu_testkit::fixtures;
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake};
+use std::time::Duration;
 
 fn engine(sequences: usize, context: usize) -> Engine {
     let options =
@@ -179,6 +180,41 @@ fn a_long_prompt_does_not_hold_up_those_who_decode() {
         steps += 1;
     }
     assert!(steps >= 1000 / 16, "{steps}");
+}
+
+/// A gap that no machine can keep: prompts are read in the smallest chunks while somebody decodes, and in the largest as soon
+/// as nobody does. Rows are counted, so that no clock is asked.
+#[test]
+fn a_gap_that_cannot_be_kept_makes_the_smallest_chunks() {
+    let options = SchedulerOptions { max_gap: Duration::ZERO, ..Default::default() };
+    let mut scheduler = Scheduler::new(engine(4, 2048), options);
+    let talk = GenerateOptions { max_tokens: 60, ignore_eos: true, ..Default::default() };
+    let streams: Vec<RequestId> =
+        (0..3).map(|i| scheduler.submit(Request { tokens: prompt(i), options: talk.clone() }).unwrap()).collect();
+    let long = Request { tokens: (0..1900).map(|i| i % 4000).collect(), options: talk.clone().max_tokens(1) };
+    while scheduler.metrics().generated_tokens < 3 {
+        scheduler.step(|_, _| {});
+    }
+    scheduler.submit(long).unwrap();
+    let (mut most_while_decoding, mut most_alone) = (0, 0);
+    loop {
+        let before = scheduler.metrics();
+        let mut pieces = 0;
+        let more =
+            scheduler.step(|id, event| pieces += u64::from(streams.contains(&id) && matches!(event, Event::Piece(_))));
+        let rows = scheduler.metrics().rows - before.rows;
+        if pieces > 0 {
+            assert_eq!(pieces, 3, "a stream waited");
+            most_while_decoding = most_while_decoding.max(rows);
+        } else {
+            most_alone = most_alone.max(rows);
+        }
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(most_while_decoding, 3 + LEAST_CHUNK as u64);
+    assert!(most_alone > 10 * LEAST_CHUNK as u64, "{most_alone}");
 }
 
 #[test]

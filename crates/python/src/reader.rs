@@ -138,13 +138,14 @@ impl Reader {
         self.held.with(py, |embedder| {
             let embedder = lock(embedder)?;
             let options = Encode { add_special: special, parse_special: special };
-            embedder.need_tokenizer().map_err(exception)?.encode(text, options).map_err(|e| text_exception(&e))
+            embedder.encoder().tokenizer().map_err(exception)?.encode(text, options).map_err(|e| text_exception(&e))
         })
     }
 
     fn detokenize(&self, py: Python<'_>, tokens: Vec<u32>, skip_special: bool) -> PyResult<String> {
-        self.held
-            .with(py, |embedder| Ok(lock(embedder)?.need_tokenizer().map_err(exception)?.decode(&tokens, skip_special)))
+        self.held.with(py, |embedder| {
+            Ok(lock(embedder)?.encoder().tokenizer().map_err(exception)?.decode(&tokens, skip_special))
+        })
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -153,7 +153,8 @@ impl Writing {
     fn answer(&self, chat: Chat, mut options: GenerateOptions) -> PyResult<Asked> {
         let (template, format) = self.chat.as_ref().map_err(|why| TemplateError::new_err(why.clone()))?;
         let Chat { messages, variables, shown, tools, choice, parallel, thoughts: budget } = chat;
-        let prompt = format.prompt(template, messages, variables, &shown).map_err(|e| text_exception(&e))?;
+        let goes_on = ReplyFormat::is_begun(&messages);
+        let prompt = format.prompt(template, (messages, goes_on), variables, &shown).map_err(|e| text_exception(&e))?;
         let form = options.grammar.take();
         let grammar = format.grammar(&tools, &choice, parallel, form.as_ref());
         options.grammar = grammar.map_err(|e| text_exception(&e))?;

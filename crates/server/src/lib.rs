@@ -10,12 +10,15 @@ mod metrics;
 mod models;
 mod number;
 mod options;
+#[cfg_attr(not(feature = "otel"), path = "otel/absent.rs")]
+mod otel;
 mod problem;
 
 pub use models::{Catalog, Entry, Source};
 pub use options::{Options, RequestLimits};
 
 use axum::Router;
+use http::bodies::Bodies;
 use http::guard::{Keys, guard};
 use http::rate::Rates;
 use http::tls::Tls;
@@ -37,6 +40,8 @@ pub struct App {
     models: Arc<Models>,
     keys: Keys,
     rates: Rates,
+    bodies: Bodies,
+    tracer: otel::Tracer,
     responses: dialects::openai::Store,
     /// The second it began.
     started: u64,
@@ -54,7 +59,11 @@ pub struct Server {
 
 impl Server {
     /// Takes the port.
-    pub fn bind(catalog: Catalog, options: Options) -> io::Result<Server> {
+    pub fn bind(catalog: Catalog, mut options: Options) -> io::Result<Server> {
+        let limits = &mut options.limits;
+        // One that is larger than all together may be would be told to come again for ever.
+        limits.body = limits.body.min(limits.bodies);
+        limits.upload = limits.upload.min(limits.bodies);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(64)
@@ -62,6 +71,8 @@ impl Server {
             .enable_all()
             .build()?;
         let listener = runtime.block_on(TcpListener::bind((options.host, options.port)))?;
+        let tracer =
+            runtime.block_on(async { otel::Tracer::new(options.otel.as_deref()) }).map_err(io::Error::other)?;
         let tls = options.tls.as_ref().map(|(certificate, key)| Tls::read(certificate, key)).transpose()?;
         let options = Arc::new(options);
         let models = Arc::new(Models::new(catalog.within(options.load.limits), options.clone()));
@@ -69,6 +80,8 @@ impl Server {
             models,
             keys: Keys::new(&options.keys),
             rates: Rates::new(options.limits.rate),
+            bodies: Bodies::new(options.limits.bodies),
+            tracer,
             responses: dialects::openai::Store::default(),
             started: now(),
             ending: AtomicBool::new(false),
@@ -107,7 +120,9 @@ impl Server {
                 tokio::select! { _ = term.recv() => {}, _ = int.recv() => {} }
                 std::process::exit(130);
             });
-            http::listen::serve(listener, router, app.options.limits, tls, ending).await
+            let served = http::listen::serve(listener, router, app.options.limits, tls, ending).await;
+            app.tracer.end().await;
+            served
         });
         runtime.shutdown_timeout(std::time::Duration::from_secs(1));
         served
@@ -119,7 +134,7 @@ fn router(app: Arc<App>) -> Router {
         .fallback(dialects::missing)
         .method_not_allowed_fallback(dialects::wrong_method)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard))
-        .layer(axum::middleware::from_fn(http::outer::outer))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), http::outer::outer))
         .layer(axum::middleware::from_fn(dialects::in_its_words))
         .with_state(app)
 }

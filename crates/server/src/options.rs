@@ -29,16 +29,20 @@ pub struct Options {
     pub drop_hosted_tools: bool,
     /// Lines of system messages that begin so are dropped: those that change with every request make the cache useless.
     pub dropped_lines: Vec<String>,
+    /// The collector of OpenTelemetry that traces go to; `None`: they go nowhere.
+    pub otel: Option<String>,
     pub limits: RequestLimits,
 }
 
 /// What requests may cost.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Bytes of a body.
     pub body: usize,
     /// Bytes of a body with a recording.
     pub upload: usize,
+    /// Bytes of all bodies together, from their first byte until their answers begin.
+    pub bodies: usize,
     /// Messages of a conversation.
     pub messages: usize,
     /// Tokens of an answer.
@@ -69,14 +73,15 @@ pub struct RequestLimits {
 impl Default for RequestLimits {
     fn default() -> Self {
         Self {
-            body: 64 << 20,
-            upload: 256 << 20,
+            body: 16_000_000,
+            upload: 256_000_000,
+            bodies: 512_000_000,
             messages: 10_000,
-            tokens: 1 << 20,
+            tokens: 32_768,
             choices: 16,
             texts: 4096,
-            kept: 256 << 20,
-            kept_time: Duration::from_secs(24 * 3600),
+            kept: 256_000_000,
+            kept_time: Duration::from_secs(86_400),
             rate: None,
             queue: 256,
             connections: 1024,
@@ -103,6 +108,7 @@ impl Default for Options {
             hosts: Vec::new(),
             drop_hosted_tools: false,
             dropped_lines: Vec::new(),
+            otel: None,
             limits: RequestLimits::default(),
         }
     }

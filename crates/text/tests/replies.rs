@@ -351,6 +351,8 @@ fn walk(tokenizer: &Tokenizer, grammars: &Grammars, grammar: &Grammar, chance: &
         "<|channel|>",
         "<|tool_call>",
         "<|\"|>",
+        "```json\n{\n  \"name\": \"get",
+        "{\"name\": \"now\",",
     ];
     let hint = |text: &&str| tokenizer.encode(text, Encode { add_special: false, parse_special: true }).unwrap();
     let hints: Vec<Vec<u32>> = HINTS.iter().map(hint).collect();
@@ -507,6 +509,48 @@ fn whatever_a_mask_allows_is_a_valid_call() {
 }
 
 #[test]
+fn a_call_that_strays_from_its_template_is_one() {
+    let tokenizer = bytes_and(SPECIAL);
+    let grammars = Grammars::new(&tokenizer, tokenizer.vocab_size()).unwrap();
+    let (_, template) = own_templates().swap_remove(0);
+    let format = ReplyFormat::of(&template, &tokenizer);
+    let tools = [weather(), search()];
+    let grammar = format.grammar(&tools, &ToolChoice::Auto, true, None).unwrap().unwrap();
+    let allows = |text: &str| {
+        let mut matcher = grammars.compile(&grammar).unwrap();
+        let tokens = tokenizer.encode(text, Encode { add_special: false, parse_special: false }).unwrap();
+        tokens.iter().all(|token| matcher.allows(*token) && matcher.accept(*token).is_ok()) && matcher.may_end()
+    };
+    let arguments = "{\n    \"city\": \"Rome\",\n    \"days\": 3\n  }";
+    for reply in [
+        format!("```json\n{{\n  \"name\": \"get_weather\",\n  \"arguments\": {arguments}\n}}\n```"),
+        format!("{{\"name\": \"get_weather\", \"arguments\": {arguments}}}"),
+        format!("\n{{ \"name\":\"get_weather\",\"arguments\":{arguments} }}"),
+    ] {
+        assert!(allows(&reply), "{reply}");
+        for size in [1, 3, 1000] {
+            let read = read(&format, "", &tools, &reply, size);
+            assert_eq!(read.calls, [("get_weather".to_owned(), arguments.to_owned())], "{reply}");
+            assert!(read.text.is_empty() && read.thought.is_empty(), "{read:?}");
+        }
+        // Its arguments are as the tool has them, also when a call as it should be follows.
+        let wrong = reply.replace("\"days\": 3", "\"days\": \"3\"");
+        assert!(wrong != reply && !allows(&wrong), "{wrong}");
+        let call = "<tool_call>\n{\"name\": \"web-search\", \"arguments\": {\"query\": \"a\"}}\n</tool_call>";
+        assert!(allows(&format!("Now.\n{call}")) && !allows(&format!("{wrong}\n{call}")));
+    }
+    for text in [
+        "```json\n{\"name\": \"Ada\"}\n```",
+        "{\"name\": \"get_weather_now\"}",
+        "{}",
+        "Call {\"name\": \"get_weather\"}",
+    ] {
+        assert!(allows(text), "{text}");
+        assert_eq!(read(&format, "", &tools, text, 2), Read { text: text.into(), ..Read::default() });
+    }
+}
+
+#[test]
 fn an_answer_keeps_its_form_beside_calls() {
     let tools = tools_to_walk();
     let schema = json!({ "type": "object", "properties": { "ok": { "type": "boolean" } }, "required": ["ok"], "additionalProperties": false });
@@ -612,6 +656,8 @@ fn what_looks_like_a_call_and_is_none_is_text() {
             "a <tool_cal",
             "[TOOL_CALLS] no",
             "{\"name\": \"get_weather",
+            "```json\n{\"name\": \"nobody\", \"arguments\": {}}\n```",
+            "```json\n{\"name\": \"get_weather\"}\n```",
             "{\"name\": 3}",
             "<tool_call>\n<function=get_weather",
             "x <｜tool▁calls▁begin｜>y",

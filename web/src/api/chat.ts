@@ -30,7 +30,7 @@ type Sent =
   | { role: "assistant"; content: string | null; tool_calls?: object[] }
   | { role: "tool"; tool_call_id: string; content: string };
 
-/** What the server is asked, to answer the message `leaf`. */
+/** What the server is asked, to answer the message `leaf`, or to go on with it where it is an answer. */
 export function requestBody(conversation: Conversation, leaf: string): object {
   const messages: Sent[] = conversation.system.trim() ? [{ role: "system", content: conversation.system }] : [];
   const shown = path(conversation, leaf);
@@ -41,11 +41,15 @@ export function requestBody(conversation: Conversation, leaf: string): object {
     if (sent?.role === "user" && last?.role === "user") last.content += "\n\n" + sent.content;
     else if (sent) messages.push(sent);
   }
+  // An answer that is gone on with was thought about before it began.
+  const end = shown.at(-1);
+  const effort = end?.role === "assistant" && end.thinking ? { reasoning_effort: "none" } : {};
   const tools = conversation.tools.trim() ? { tools: JSON.parse(conversation.tools) as unknown } : {};
   return {
     model: conversation.model,
     messages,
     ...conversation.settings,
+    ...effort,
     ...tools,
     stream: true,
     stream_options: { include_usage: true },

@@ -9,7 +9,7 @@ export function CodeBlock({ code, language }: { code: string; language: string }
     <figure class="code">
       <figcaption>
         <span>{language || "text"}</span>
-        <CopyButton text={code} label="Copy code" />
+        <CopyButton text={code} label="Copy code" named />
       </figcaption>
       <pre tabIndex={0}>
         <code>{coloured}</code>

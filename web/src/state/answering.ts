@@ -3,9 +3,9 @@ import { addCalls, complete, requestBody, type Chunk } from "../api/chat";
 import { ApiError } from "../api/http";
 import { models, refreshModels } from "../api/models";
 import { Cell } from "../cell";
-import { add, newId, path, replace, show, titleOf, type Conversation, type Message } from "../conversation";
-import { current, save } from "./conversations";
-import { report } from "./notice";
+import { add, newId, path, replace, show, titleOf, without, type Conversation, type Message } from "../conversation";
+import { current, remove, save } from "./conversations";
+import { notify, report } from "./notice";
 
 export interface Run {
   message: string;
@@ -49,6 +49,28 @@ export function regenerate(message: Message): void {
   if (message.parent !== null) void answer(current.value, message.parent);
 }
 
+/** Goes on with an answer that ended too early. */
+export function continueAnswer(message: Message): void {
+  if (message.parent !== null) void answer(current.value, message.parent, message);
+}
+
+/** Deletes a message and what follows it. */
+export function removeMessage(message: Message): void {
+  const cell = current.value;
+  const before = cell.value;
+  const after = without(before, message);
+  if (after.messages.length === 0) return void remove(before.id).catch(report);
+  const change = (to: Conversation) => {
+    cell.value = { ...cell.value, messages: to.messages, leaf: to.leaf };
+    save(cell).catch(report);
+  };
+  change(after);
+  const count = before.messages.length - after.messages.length;
+  // What is asked meanwhile hangs on messages that the undoing would take away.
+  const undo = () => (cell.value.messages === after.messages ? change(before) : notify("This cannot be undone: the conversation went on."));
+  notify(count === 1 ? "The message is deleted." : `${count} messages are deleted.`, { label: "Undo", run: undo });
+}
+
 /** Results of an answer's calls, in their order; the model goes on from them. */
 export function giveResults(message: Message, results: string[]): void {
   const cell = current.value;
@@ -73,10 +95,12 @@ export function answerEnd(): void {
   if (end && end.role !== "assistant") void answer(current.value, end.id);
 }
 
-async function answer(cell: Cell<Conversation>, parent: string): Promise<void> {
-  const { id, model } = cell.value;
+/** `begun`: an answer to go on with, by the model that began it. */
+async function answer(cell: Cell<Conversation>, parent: string, begun?: Message): Promise<void> {
+  const { id } = cell.value;
   if (running.value.has(id)) return;
-  let message: Message = { id: newId(), parent, role: "assistant", text: "", created: Date.now(), model };
+  const model = begun?.model ?? cell.value.model;
+  let message: Message = begun ? unfinished(begun) : { id: newId(), parent, role: "assistant", text: "", created: Date.now(), model };
   const abort = new AbortController();
   const asked = performance.now();
   const wasLoaded = models.value.find((m) => m.id === model)?.loaded !== false;
@@ -85,7 +109,7 @@ async function answer(cell: Cell<Conversation>, parent: string): Promise<void> {
   let cost = 0;
   let saved = asked;
 
-  cell.value = add(cell.value, message);
+  cell.value = begun ? replace(cell.value, message) : add(cell.value, message);
   setRun(id, { message: message.id, abort });
   spoken.value = "Answering";
   const draw = () => {
@@ -96,9 +120,9 @@ async function answer(cell: Cell<Conversation>, parent: string): Promise<void> {
   };
   try {
     await save(cell).catch(report);
-    for await (const chunk of complete(requestBody(cell.value, parent), abort.signal)) {
+    for await (const chunk of complete(requestBody({ ...cell.value, model }, begun?.id ?? parent), abort.signal)) {
       message = withChunk(message, chunk, asked, first);
-      if (!first && hasOutput(message)) first = performance.now();
+      if (!first && hasOutput(chunk)) first = performance.now();
       if (performance.now() - drawn >= Math.max(DRAW_MS, cost * DRAW_SHARE)) draw();
       if (performance.now() - saved >= SAVE_MS) {
         saved = performance.now();
@@ -111,7 +135,7 @@ async function answer(cell: Cell<Conversation>, parent: string): Promise<void> {
     if (abort.signal.aborted) message = { ...message, finish: "stopped" };
     else message = { ...message, finish: "error", error: sentence(error) };
   }
-  message = measured(message, asked, first);
+  message = measured(message, asked, first, begun);
   draw();
   setRun(id, undefined);
   spoken.value = message.error ?? (message.finish === "stopped" ? "Stopped" : "Answer finished");
@@ -127,8 +151,13 @@ function sentence(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-function hasOutput(message: Message): boolean {
-  return Boolean(message.text || message.thinking || message.calls?.length);
+function hasOutput({ choices }: Chunk): boolean {
+  const { content, reasoning_content, tool_calls } = choices?.[0]?.delta ?? {};
+  return Boolean(content || reasoning_content || tool_calls?.length);
+}
+
+function unfinished({ finish: _finish, error: _error, stats: _stats, ...message }: Message): Message {
+  return message;
 }
 
 function withChunk(message: Message, chunk: Chunk, asked: number, first: number): Message {
@@ -157,10 +186,15 @@ function withChunk(message: Message, chunk: Chunk, asked: number, first: number)
   return next;
 }
 
-/** Fills in what only this browser knows, and the speed where the server does not say it. */
-function measured(message: Message, asked: number, first: number): Message {
-  const { stats } = message;
-  if (!stats) return message;
-  const perSecond = stats.perSecond || (stats.predictedMs > 0 ? (stats.completion * 1000) / stats.predictedMs : 0);
-  return { ...message, stats: { ...stats, perSecond, firstMs: first ? first - asked : 0 } };
+/**
+ * Fills in what only this browser knows, and the speed where the server does not say it. The tokens and the time of an answer
+ * that was gone on with are those of its parts, where all are known: of a stopped part the server says nothing.
+ */
+function measured({ stats, ...message }: Message, asked: number, first: number, begun: Message | undefined): Message {
+  if (!stats || (begun && !begun.stats)) return message;
+  const completion = stats.completion + (begun?.stats?.completion ?? 0);
+  const predictedMs = stats.predictedMs + (begun?.stats?.predictedMs ?? 0);
+  const whole = predictedMs > 0 ? (completion * 1000) / predictedMs : 0;
+  const perSecond = begun ? whole : stats.perSecond || whole;
+  return { ...message, stats: { ...stats, completion, predictedMs, perSecond, firstMs: first ? first - asked : 0 } };
 }

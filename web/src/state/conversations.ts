@@ -122,8 +122,8 @@ export async function remove(id: string): Promise<void> {
   if (!conversation) return;
   removed.add(id);
   await database.remove(id);
-  opened.delete(id);
   if (current.value.value.id === id) begin();
+  opened.delete(id);
   await refresh();
   channel?.postMessage("changed");
   const undo = async () => {

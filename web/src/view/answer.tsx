@@ -1,7 +1,7 @@
 // What the model wrote: its thinking, its text, its calls, and what it took.
 import type { Message } from "../conversation";
 import { Markdown } from "../markdown/markdown";
-import { regenerate } from "../state/answering";
+import { continueAnswer, regenerate, removeMessage } from "../state/answering";
 import { Branches } from "./branches";
 import { IconButton } from "./button";
 import { Calls } from "./calls";
@@ -32,10 +32,21 @@ const REASONS: Record<string, string> = {
   stopped: "Stopped.",
 };
 
+function reasonOf(finish: string | undefined, begun: boolean): string {
+  if (finish === undefined) return "Interrupted: the page was closed.";
+  return REASONS[finish] ?? (begun ? "" : "The answer is empty.");
+}
+
 export const Answer = pure(function Answer({ message, branches, locked, busy, last, named, results }: Props) {
   const { text, thinking, thinkingMs, calls, error } = message;
-  const reason = busy ? "" : (REASONS[message.finish ?? "interrupted"] ?? (message.finish ? "" : "Interrupted: the page was closed."));
   const begun = Boolean(text || thinking || calls?.length);
+  const reason = busy || error ? "" : reasonOf(message.finish, begun);
+  const isCut = (reason || error) && message.finish !== "content_filter" && last && text && !calls;
+  const goOn = isCut && (
+    <button type="button" class="button" disabled={locked} onClick={() => continueAnswer(message)}>
+      Continue
+    </button>
+  );
   return (
     <article class={last ? "answer last" : "answer"} aria-label={message.model ?? "Answer"} aria-busy={busy}>
       {thinking && <Thinking text={thinking} ms={thinkingMs} live={busy && !text && !calls} />}
@@ -47,17 +58,28 @@ export const Answer = pure(function Answer({ message, branches, locked, busy, la
         <div class="failure" role="alert">
           <Icon name="warning" />
           <p>{error}</p>
+          {goOn}
           <button type="button" class="button" disabled={locked} onClick={() => regenerate(message)}>
             Try again
           </button>
         </div>
       )}
-      {reason && <p class="quiet reason">{reason}</p>}
+      {reason && (
+        <p class="quiet reason">
+          {reason}
+          {goOn}
+        </p>
+      )}
       {!busy && (
         <div class="actions">
           <Branches id={message.id} branches={branches} locked={locked} />
           {text && <CopyButton text={text} label="Copy answer" />}
-          {!error && <IconButton icon="again" label="Answer again" size={16} disabled={locked} onClick={() => regenerate(message)} />}
+          {!error && (
+            <>
+              <IconButton icon="again" label="Answer again" size={16} disabled={locked} onClick={() => regenerate(message)} />
+              <IconButton icon="trash" label="Delete answer" size={16} disabled={locked} onClick={() => removeMessage(message)} />
+            </>
+          )}
           <StatsButton message={message} named={named} />
         </div>
       )}

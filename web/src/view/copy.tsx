@@ -5,7 +5,8 @@ import { Icon } from "./icon";
 
 const SHOWN_MS = 1500;
 
-export function CopyButton({ text, label }: { text: string; label: string }) {
+/** `named`: whether a word stands beside the icon. */
+export function CopyButton({ text, label, named = false }: { text: string; label: string; named?: boolean }) {
   const [copied, setCopied] = useState(false);
   useEffect(() => {
     if (!copied) return;
@@ -16,12 +17,13 @@ export function CopyButton({ text, label }: { text: string; label: string }) {
   return (
     <button
       type="button"
-      class="icon-button"
+      class={named ? "icon-button named" : "icon-button"}
       aria-label={name}
       title={name}
       onClick={async () => ((await copy(text)) ? setCopied(true) : notify("The browser did not allow copying."))}
     >
       <Icon name={copied ? "check" : "copy"} size={16} />
+      {named && (copied ? "Copied" : "Copy")}
     </button>
   );
 }

@@ -4,12 +4,12 @@ export function Ember({ alive = false }: { alive?: boolean }) {
   return <span class={alive ? "ember alive" : "ember"} aria-hidden="true" />;
 }
 
-/** A line that ends in the mark instead of a full stop. */
-export function EmberLine({ text, warm }: { text: string; warm: boolean }) {
+/** A heading that ends in the mark. */
+export function EmberLine({ text, lit }: { text: string; lit: boolean }) {
   return (
     <h1>
       {text}
-      <span class={warm ? "ember alive" : "coal"} aria-hidden="true" />
+      <span class={lit ? "ember alive" : "coal"} aria-hidden="true" />
     </h1>
   );
 }

@@ -1,4 +1,4 @@
-// The model picker: what the server has, what of it is warm (in memory), and how much memory that takes.
+// The model picker: what the server has, what of it is loaded, and how much memory that takes.
 import { useState } from "preact/hooks";
 import { memory, type Memory } from "../api/memory";
 import { canChat, models, modelsError, refreshModels, type Model } from "../api/models";
@@ -20,7 +20,7 @@ export function ModelPicker({ model }: { model: string }) {
   };
   const button = (
     <>
-      <Warmth model={chosen} />
+      <LoadedDot model={chosen} />
       <span class="model-name">{model || (error ? "No server" : "No model")}</span>
       <Icon name="down" size={14} />
     </>
@@ -32,7 +32,7 @@ export function ModelPicker({ model }: { model: string }) {
           <div role="radiogroup" aria-label="Model">
             {chat.map((m) => (
               <button type="button" role="radio" aria-checked={m.id === model} disabled={!canChat(m)} onClick={() => (configure({ model: m.id }), close())}>
-                <Warmth model={m} />
+                <LoadedDot model={m} />
                 <span class="model-row">
                   <span class="model-name">{m.id}</span>
                   <small>{facts(m)}</small>
@@ -52,14 +52,14 @@ export function ModelPicker({ model }: { model: string }) {
   );
 }
 
-function Warmth({ model }: { model: Model | undefined }) {
-  return <span class={model?.loaded ? "warmth warm" : "warmth"} aria-hidden="true" />;
+function LoadedDot({ model }: { model: Model | undefined }) {
+  return <span class={model?.loaded ? "loaded-dot on" : "loaded-dot"} aria-hidden="true" />;
 }
 
 function facts(model: Model): string {
   if (model.error) return model.error;
   return [
-    model.loaded ? "warm" : "loads when asked",
+    model.loaded ? "loaded" : "loads at the first question",
     model.bytes && bytes(model.bytes),
     model.context && `${context(model.context)} context`,
   ]

@@ -2,7 +2,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Message } from "../conversation";
 import { Cell, useCell } from "../cell";
-import { ask } from "../state/answering";
+import { ask, removeMessage } from "../state/answering";
 import { Branches } from "./branches";
 import { IconButton } from "./button";
 import { CopyButton } from "./copy";
@@ -28,6 +28,7 @@ export const Question = pure(function Question({ message, branches, locked }: Pr
         <Branches id={message.id} branches={branches} locked={locked} />
         <IconButton icon="pencil" label="Edit" size={16} disabled={locked} onClick={() => (editing.value = message.id)} />
         <CopyButton text={message.text} label="Copy question" />
+        <IconButton icon="trash" label="Delete question" size={16} disabled={locked} onClick={() => removeMessage(message)} />
       </div>
     </article>
   );

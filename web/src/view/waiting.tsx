@@ -16,7 +16,7 @@ export function Waiting({ model, since }: { model: string | undefined; since: nu
   return (
     <p class="waiting">
       <Ember alive />
-      {long && <span>{known && !known.loaded ? `Lighting ${model}` : "Reading"}</span>}
+      {long && <span>{known && !known.loaded ? `Loading ${model}` : "Reading the prompt"}</span>}
     </p>
   );
 }

@@ -1,14 +1,15 @@
-// What is shown before the first question: above the message box, and below it.
+// What is shown before the first question: above the message box, and around it.
 import { useCell } from "../cell";
 import { canChat, models, modelsError, refreshModels } from "../api/models";
 import { chooseModel, current, draftOf } from "../state/conversations";
 import { focusComposer } from "../state/panes";
 import { EmberLine } from "./ember";
+import { Icon, type IconName } from "./icon";
 
-const STARTERS = [
-  "Explain how a transformer reads a sentence, to someone who can program.",
-  "Write a Rust function that merges overlapping intervals, with tests.",
-  "Tell me a short story about a fire that is kept alive through one winter.",
+const STARTERS: [IconName, string][] = [
+  ["bulb", "Explain how a transformer reads a sentence, to someone who can program."],
+  ["code", "Write a Rust function that merges overlapping intervals, with tests."],
+  ["pencil", "Tell me a short story about a fire that is kept alive through one winter."],
 ];
 
 export function Welcome() {
@@ -19,7 +20,7 @@ export function Welcome() {
   if (error || (known.length > 0 && !known.some(canChat))) {
     return (
       <div class="welcome">
-        <EmberLine text="The fire is out" warm={false} />
+        <EmberLine text={error ? "No connection" : "No model"} lit={false} />
         <p>{error || "This server has no model to talk to."}</p>
         <button type="button" class="button" onClick={() => void refreshModels().then(chooseModel)}>
           Try again
@@ -29,8 +30,11 @@ export function Welcome() {
   }
   return (
     <div class="welcome">
-      {model?.loaded === false ? <EmberLine text="Ready to be lit" warm={false} /> : <EmberLine text="Still warm" warm />}
-      <p>Answers come from a model on this server. Conversations stay in this browser.</p>
+      <EmberLine text="What shall we work on?" lit={model?.loaded !== false} />
+      <p>
+        {model?.loaded === false ? `${model.id} is loaded with the first question. ` : "Answers come from a model on this server. "}
+        Conversations stay in this browser.
+      </p>
     </div>
   );
 }
@@ -43,9 +47,10 @@ export function Starters() {
   };
   return (
     <ul class="starters" aria-label="Questions to begin with">
-      {STARTERS.map((text) => (
+      {STARTERS.map(([icon, text]) => (
         <li>
           <button type="button" onClick={() => start(text)}>
+            <Icon name={icon} />
             {text}
           </button>
         </li>

@@ -58,6 +58,7 @@ static SUITES: &[Suite] = &[
     suite("python-anthropic", Python, "anthropic", "test_anthropic.py"),
     suite("python-ollama", Python, "ollama", "test_ollama.py"),
     suite("python-litellm", Python, "litellm", "test_litellm.py"),
+    suite("openapi", Python, "schemathesis", "test_openapi.py"),
     suite("langchain-openai", Python, "langchain-openai", "test_langchain_openai.py"),
     suite("langchain-anthropic", Python, "langchain-anthropic", "test_langchain_anthropic.py"),
     suite("langchain-ollama", Python, "langchain-ollama", "test_langchain_ollama.py"),

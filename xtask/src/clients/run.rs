@@ -29,6 +29,11 @@ impl Results {
     pub fn not_run(why: String) -> Self {
         Self { broken: Some(why), ..Self::default() }
     }
+
+    /// No test has begun.
+    pub fn is_empty(&self) -> bool {
+        self.passed + self.failed.len() + self.not_applicable.len() == 0
+    }
 }
 
 /// Why tests do not apply, by suite. A name that ends in `*` stands for all that begin so.
@@ -95,7 +100,7 @@ pub(super) fn suite(suite: &Suite, tool: &Path, place: &Place, reasons: &Reasons
     {
         results.broken = Some(format!("the server ended: {status}"));
     // Runners say 1 where a test failed.
-    } else if !matches!(status.code(), Some(0 | 1)) || results.passed + results.failed.len() == 0 {
+    } else if !matches!(status.code(), Some(0 | 1)) || results.is_empty() {
         results.broken = Some(format!("{status}: see {}.log", suite.name));
     }
     Ok(results)

@@ -46,7 +46,7 @@ pub(super) fn document(all: &[(&Suite, Results)], sources: &Path) -> anyhow::Res
         };
         let Results { passed, failed, not_applicable, broken, .. } = results;
         let counts = match broken {
-            Some(why) if passed + failed.len() == 0 => format!("not run: {} | | |", cell(why)),
+            Some(why) if results.is_empty() => format!("not run: {} | | |", cell(why)),
             _ => format!("{passed} | {} | {} |", failed.len(), not_applicable.len()),
         };
         writeln!(text, "| {} | {package} | {counts}", suite.name)?;

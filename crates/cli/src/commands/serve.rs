@@ -1,7 +1,7 @@
 //! `akunu serve`: models over HTTP.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,10 +25,14 @@ pub fn run(matches: &ArgMatches) -> Result<ExitCode> {
     log(matches.get_one::<String>("log").map_or("info", String::as_str));
     let options = options(matches)?;
     let (host, port) = (options.host, options.port);
-    let server = Server::bind(catalog(matches)?, options).or_fail(
-        |e| format!("{host}:{port} cannot be served: {e}"),
-        "choose another --port or --host, or end who has it",
-    )?;
+    let server = Server::bind(catalog(matches)?, options).map_err(|e| match e.kind() {
+        // What was asked for besides a port: TLS, traces.
+        ErrorKind::Other => failure(e.to_string(), "see `akunu serve --help`"),
+        _ => failure(
+            format!("{host}:{port} cannot be served: {e}"),
+            "choose another --port or --host, or end who has it",
+        ),
+    })?;
     server.warm().map_err(|why| failure(why, "see `akunu inspect`"))?;
     let address = server.address()?;
     if matches.get_flag("print-address") {
@@ -57,9 +61,7 @@ fn log(level: &str) {
 
 fn options(matches: &ArgMatches) -> Result<Options> {
     let count = |name| matches.get_one::<usize>(name).copied().unwrap_or_default();
-    let bytes = |name| matches.get_one::<u64>(name).copied();
     let all = |name| matches.get_many::<String>(name).into_iter().flatten().cloned().collect::<Vec<_>>();
-    let defaults = RequestLimits::default();
     let mut keys = all("api-key");
     if let Some(path) = matches.get_one::<PathBuf>("api-key-file") {
         keys.extend(
@@ -80,7 +82,7 @@ fn options(matches: &ArgMatches) -> Result<Options> {
             max_gap: Duration::from_millis(matches.get_one("max-gap").copied().unwrap_or_default()),
             ..SchedulerOptions::default()
         },
-        memory: bytes("models-memory"),
+        memory: matches.get_one("models-memory").copied(),
         keys,
         tls: matches.get_one::<PathBuf>("tls-cert").cloned().zip(matches.get_one("tls-key").cloned()),
         think: matches.get_one::<String>("think").filter(|think| *think != "auto").map(|think| think == "on"),
@@ -88,16 +90,35 @@ fn options(matches: &ArgMatches) -> Result<Options> {
         hosts: all("allow-host"),
         drop_hosted_tools: matches.get_flag("drop-hosted-tools"),
         dropped_lines: all("drop-system-line"),
-        limits: RequestLimits {
-            body: bytes("max-body").map_or(defaults.body, |n| usize::try_from(n).unwrap_or(usize::MAX)),
-            tokens: count("max-answer"),
-            rate: matches.get_one("rate").copied(),
-            queue: count("queue"),
-            connections: count("max-connections"),
-            drain: Duration::from_secs(matches.get_one("drain").copied().unwrap_or_default()),
-            ..defaults
-        },
+        otel: matches.get_one::<String>("otel-endpoint").cloned(),
+        limits: limits(matches),
     })
+}
+
+/// Every bound is a flag, whose default is there.
+fn limits(matches: &ArgMatches) -> RequestLimits {
+    let count = |name| matches.get_one::<usize>(name).copied().unwrap_or_default();
+    let number = |name| matches.get_one::<u64>(name).copied().unwrap_or_default();
+    let bytes = |name| usize::try_from(number(name)).unwrap_or(usize::MAX);
+    let seconds = |name| Duration::from_secs(number(name));
+    RequestLimits {
+        body: bytes("max-body"),
+        upload: bytes("max-upload"),
+        bodies: bytes("max-bodies"),
+        messages: count("max-messages"),
+        tokens: count("max-answer"),
+        choices: count("max-choices"),
+        texts: count("max-texts"),
+        kept: bytes("keep-responses"),
+        kept_time: seconds("keep-time"),
+        rate: matches.get_one("rate").copied(),
+        queue: count("queue"),
+        connections: count("max-connections"),
+        head: seconds("head-time"),
+        body_time: seconds("body-time"),
+        patience: seconds("patience"),
+        drain: seconds("drain"),
+    }
 }
 
 fn catalog(matches: &ArgMatches) -> Result<Catalog> {
@@ -151,4 +172,59 @@ fn entry(given: &OsString) -> Result<Entry> {
             Entry::new(name.unwrap_or(short), Source::Path(path))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(flags: &[&str]) -> RequestLimits {
+        let line = ["akunu", "serve"].iter().chain(flags);
+        let matches = crate::flags::tree().try_get_matches_from(line).unwrap();
+        limits(matches.subcommand_matches("serve").unwrap())
+    }
+
+    #[test]
+    fn every_bound_has_a_flag_and_one_default() {
+        assert_eq!(told(&[]), RequestLimits::default());
+        let flags = [
+            "max-body",
+            "max-upload",
+            "max-bodies",
+            "max-messages",
+            "max-answer",
+            "max-choices",
+            "max-texts",
+            "keep-responses",
+            "keep-time",
+            "rate",
+            "queue",
+            "max-connections",
+            "head-time",
+            "body-time",
+            "patience",
+            "drain",
+        ];
+        let flags: Vec<String> = flags.iter().zip(1..).map(|(flag, n)| format!("--{flag}={n}")).collect();
+        let seconds = Duration::from_secs;
+        let expected = RequestLimits {
+            body: 1,
+            upload: 2,
+            bodies: 3,
+            messages: 4,
+            tokens: 5,
+            choices: 6,
+            texts: 7,
+            kept: 8,
+            kept_time: seconds(9),
+            rate: Some(10),
+            queue: 11,
+            connections: 12,
+            head: seconds(13),
+            body_time: seconds(14),
+            patience: seconds(15),
+            drain: seconds(16),
+        };
+        assert_eq!(told(&flags.iter().map(String::as_str).collect::<Vec<_>>()), expected);
+    }
 }

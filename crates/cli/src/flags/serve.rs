@@ -62,9 +62,7 @@ pub fn serve() -> Command {
                 option("max-gap", "MS", "While prompts are read, let no answer wait longer for its next token, where the machine can")
                     .value_parser(value_parser!(u64))
                     .default_value("200"),
-                option("queue", "N", "Requests of a model that may wait and run; others are told to come again")
-                    .value_parser(values::count)
-                    .default_value("256"),
+                count("queue", "Requests of a model that may wait and run; others are told to come again", "256"),
             ],
         ))
         .args(in_group(
@@ -89,12 +87,20 @@ pub fn serve() -> Command {
             [
                 option("rate", "N", "Requests a minute of one key or, without keys, one address [default: as many as come]")
                     .value_parser(value_parser!(u32).range(1..)),
-                option("max-body", "BYTES", "The largest body of a request").value_parser(values::bytes).default_value("16M"),
-                option("max-answer", "N", "The longest answer, in tokens").value_parser(values::count).default_value("32768"),
-                option("max-connections", "N", "Connections at once").value_parser(values::count).default_value("1024"),
-                option("drain", "SECONDS", "How long what runs may take when the server is asked to end")
-                    .value_parser(value_parser!(u64))
-                    .default_value("30"),
+                bytes("max-body", "The largest body of a request", "16M"),
+                bytes("max-upload", "The largest body with a recording", "256M"),
+                bytes("max-bodies", "The bodies of all requests together; others are told to come again", "512M"),
+                count("max-messages", "The longest conversation, in messages", "10000"),
+                count("max-answer", "The longest answer, in tokens", "32768"),
+                count("max-choices", "Answers to one request", "16"),
+                count("max-texts", "Texts to embed or rank in one request", "4096"),
+                count("max-connections", "Connections at once", "1024"),
+                bytes("keep-responses", "Responses that later requests may go on from, of all together", "256M"),
+                seconds("keep-time", "How long these are kept", "86400"),
+                seconds("head-time", "How long the head of a request may take to arrive", "10"),
+                seconds("body-time", "How long a body may take to arrive", "60"),
+                seconds("patience", "How long a request waits for its model to have room", "60"),
+                seconds("drain", "How long what runs may take when the server is asked to end", "30"),
             ],
         ))
         .arg(path(settings::FILE, "A TOML file of these flags: `port = 8080`, `models = [\"a.gguf\"]`; AKUNU_SERVE_PORT and the like count more"))
@@ -104,8 +110,21 @@ pub fn serve() -> Command {
                 .value_parser(["off", "error", "warn", "info", "debug"])
                 .default_value("info"),
         )
+        .arg(option("otel-endpoint", "URL", "Send traces to this OpenTelemetry collector, such as http://localhost:4318; needs a build with the feature `otel`"))
         .arg(flag("print-address", "Print only the address on standard output, for scripts"))
         .args(load_flags())
+}
+
+fn bytes(name: &'static str, help: &'static str, default: &'static str) -> Arg {
+    option(name, "BYTES", help).value_parser(values::bytes).default_value(default)
+}
+
+fn count(name: &'static str, help: &'static str, default: &'static str) -> Arg {
+    option(name, "N", help).value_parser(values::count).default_value(default)
+}
+
+fn seconds(name: &'static str, help: &'static str, default: &'static str) -> Arg {
+    option(name, "SECONDS", help).value_parser(value_parser!(u64)).default_value(default)
 }
 
 fn in_group<const N: usize>(heading: &'static str, args: [Arg; N]) -> [Arg; N] {

@@ -10,6 +10,8 @@ mod limits;
 mod manuals;
 mod measurements;
 mod models;
+#[cfg(feature = "server")]
+mod serving;
 mod stories;
 mod support;
 mod terminal;

@@ -17,6 +17,8 @@ pub(crate) struct Decoder {
     sampler: Sampler,
     /// How the backend chooses tokens by itself; `None` where it cannot.
     draw: Option<DrawVars>,
+    /// Log-probabilities are those that tokens were drawn by.
+    keeps: bool,
     tokenizer: Option<Tokenizer>,
     detokenizer: Option<Detokenizer>,
     stops: StopStrings,
@@ -55,9 +57,12 @@ impl Decoder {
         if let Some(tokenizer) = tokenizer.filter(|_| !options.ignore_eos) {
             end.extend_from_slice(tokenizer.end_of_generation());
         }
+        let sampler = Sampler::new(options.sampling.clone()).with_tokenizer(tokenizer);
+        let keeps = options.logprobs.is_some() && options.sampled_logprobs;
         Self {
-            draw: options.sampling.on_backend().filter(|_| constraint.is_none()),
-            sampler: Sampler::new(options.sampling.clone()).with_tokenizer(tokenizer),
+            draw: options.sampling.on_backend().filter(|_| constraint.is_none() && !keeps),
+            sampler: if keeps { sampler.keeping() } else { sampler },
+            keeps,
             tokenizer: tokenizer.cloned(),
             detokenizer: tokenizer.map(|t| t.stream_continuation()),
             stops: StopStrings::new(&options.stop),
@@ -295,7 +300,8 @@ impl Decoder {
 
     /// Chooses the next token, or takes the backend's choice, and takes those that a grammar forces after it.
     fn choose(&mut self, logits: &[f32], chosen: u32) -> Result<(), Error> {
-        let token = if let Some(forced) = self.thoughts.forced() {
+        let closes = self.thoughts.forced();
+        let token = if let Some(forced) = closes {
             self.sampler.skip(1);
             forced
         } else if self.draw.is_some() || self.is_likeliest_allowed(chosen)? {
@@ -306,7 +312,12 @@ impl Decoder {
             self.sampler.sample_allowed(logits, &self.tokens, allowed)
         };
         let bound = self.thoughts.binds();
-        let logprobs = self.options.logprobs.map(|n| log_probabilities(logits, token, n));
+        let logprobs = self.options.logprobs.map(|n| match closes {
+            // There was nothing to draw from.
+            Some(_) if self.keeps => LogProbs { chosen: 0.0, top: vec![(token, 0.0)] },
+            None if self.keeps => self.sampler.sampled(token, n),
+            _ => log_probabilities(logits, token, n),
+        });
         self.accept(token, logprobs);
         // A token that opens or closes a thinking block is not part of what the grammar binds.
         let bound = bound && self.thoughts.binds() && self.finish.is_none();
@@ -326,7 +337,9 @@ impl Decoder {
     /// Whether the likeliest token, which the backend found, is what a grammar leaves: then no mask is needed.
     fn is_likeliest_allowed(&mut self, likeliest: u32) -> Result<bool, Error> {
         match &mut self.constraint {
-            Some(constraint) if self.options.sampling.is_plain_greedy() => constraint.allows(likeliest, &self.thoughts),
+            Some(constraint) if self.options.sampling.is_plain_greedy() && !self.keeps => {
+                constraint.allows(likeliest, &self.thoughts)
+            }
             _ => Ok(false),
         }
     }

@@ -30,6 +30,8 @@ pub struct GenerateOptions {
     pub stop_tokens: Vec<u32>,
     /// Log-probabilities of every chosen token, and of this many likeliest ones.
     pub logprobs: Option<usize>,
+    /// Those that tokens were drawn by, after grammar, bias, penalties, truncation and temperature; else the model's own.
+    pub sampled_logprobs: bool,
     /// When the context is full, forget the older half of what comes after this many tokens; `None`: end.
     pub context_shift: Option<usize>,
     /// The form that the text must have.

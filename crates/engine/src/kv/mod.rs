@@ -5,3 +5,4 @@ pub(crate) mod prefix;
 pub(crate) mod sequence;
 pub(crate) mod session;
 mod shift;
+pub(crate) mod snapshot;

@@ -57,16 +57,23 @@ impl std::fmt::Display for Miss {
     }
 }
 
-struct Node {
+pub(crate) struct Node {
     /// Up to `KV_BLOCK`; as many as that where there are children.
-    tokens: Box<[u32]>,
+    pub tokens: Box<[u32]>,
     /// By group; `NO_BLOCK` where a window had left it.
-    blocks: Vec<u32>,
+    pub blocks: Vec<u32>,
     parent: usize,
     children: BTreeMap<Box<[u32]>, usize>,
     used: u64,
     /// Hash of the path, to know it again when it is gone.
     path: u64,
+}
+
+impl Node {
+    /// `None`: the root.
+    pub fn parent(&self) -> Option<usize> {
+        (self.parent != ROOT).then_some(self.parent)
+    }
 }
 
 /// How many paths are remembered after they are gone.
@@ -133,6 +140,16 @@ impl PrefixCache {
 
     fn node_mut(&mut self, id: usize) -> &mut Node {
         self.nodes[id].as_mut().expect("an id of a node that is there")
+    }
+
+    /// All nodes by id, most recently used first: parents before their children.
+    pub fn recent(&self) -> impl Iterator<Item = (usize, &Node)> {
+        self.by_use.values().rev().map(|&id| (id, self.node(id)))
+    }
+
+    /// Adds a node that another cache had; `None` where there is no room for it.
+    pub fn put_back(&mut self, parent: Option<usize>, tokens: &[u32], blocks: Vec<u32>) -> Option<usize> {
+        (self.len() < self.budget).then(|| self.add(parent.unwrap_or(ROOT), tokens, blocks))
     }
 
     /// The child that shares most with `tokens`, and how much.
@@ -206,7 +223,7 @@ impl PrefixCache {
     }
 
     /// Marks a path as used, the root last.
-    fn touch(&mut self, path: &[usize]) {
+    pub fn touch(&mut self, path: &[usize]) {
         for &id in path.iter().rev() {
             self.clock += 1;
             let now = self.clock;
@@ -258,7 +275,7 @@ impl PrefixCache {
         }
     }
 
-    fn add(&mut self, parent: usize, tokens: &[u32], blocks: Vec<u32>) {
+    fn add(&mut self, parent: usize, tokens: &[u32], blocks: Vec<u32>) -> usize {
         self.pools.with(|pools| {
             for (pool, block) in pools.iter_mut().zip(&blocks).filter(|(_, b)| **b != NO_BLOCK) {
                 pool.share(*block);
@@ -275,6 +292,7 @@ impl PrefixCache {
         self.nodes[id] = Some(node);
         self.by_use.insert(self.clock, id);
         self.node_mut(parent).children.insert(tokens, id);
+        id
     }
 
     fn remove(&mut self, id: usize) -> Option<u64> {

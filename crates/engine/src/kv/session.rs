@@ -54,7 +54,7 @@ pub enum SessionError {
 
 impl Engine {
     /// What must be the same for a stored cache to mean the same: weights by a sample of each, and the cache's layout.
-    fn fingerprint(&self) -> [u8; 32] {
+    pub(crate) fn fingerprint(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         let file = self.file();
         for tensor in file.tensors() {
@@ -73,6 +73,27 @@ impl Engine {
             hash.update(format!("{:?} {} {KV_BLOCK};", group.window, group.block_bytes));
         }
         hash.finalize().into()
+    }
+
+    /// Bytes of a KV block.
+    pub(super) fn block_bytes(&self, group: usize) -> usize {
+        self.decode_program().kv_groups[group].block_bytes
+    }
+
+    /// What a KV block holds.
+    pub(super) fn read_block(&self, group: usize, block: u32) -> Box<[u8]> {
+        let mut stored = vec![0; self.block_bytes(group)];
+        self.loaded.kv_read(group, block as usize * stored.len(), &mut stored);
+        stored.into()
+    }
+
+    /// Gives a sequence a KV block that holds this, or a gap; `None` where no block is free.
+    pub(super) fn push_block(&mut self, sequence: &mut Sequence, group: usize, stored: Option<&[u8]>) -> Option<u32> {
+        let block = sequence.push_block(group, stored.is_some())?;
+        if let Some(stored) = stored {
+            self.loaded.kv_write(group, block as usize * self.block_bytes(group), stored);
+        }
+        Some(block)
     }
 
     fn check_tokens(&self, tokens: u64) -> Result<(), SessionError> {
@@ -104,13 +125,10 @@ impl Engine {
         out.write(note.as_bytes())?;
         let blocks = sequence.len().div_ceil(KV_BLOCK);
         for group in 0..sequence.groups() {
-            let bytes = self.decode_program().kv_groups[group].block_bytes;
-            let mut stored = vec![0; bytes];
             for &block in &sequence.table(group)[..blocks] {
                 out.write(&[u8::from(block != NO_BLOCK)])?;
                 if block != NO_BLOCK {
-                    self.loaded.kv_read(group, block as usize * bytes, &mut stored);
-                    out.write(&stored)?;
+                    out.write(&self.read_block(group, block))?;
                 }
             }
         }
@@ -153,20 +171,18 @@ impl Engine {
         let mut sequence = self.sequence();
         let len = positions as usize;
         for group in 0..sequence.groups() {
-            let bytes = self.decode_program().kv_groups[group].block_bytes;
-            let mut stored = vec![0; bytes];
+            let mut stored = vec![0; self.block_bytes(group)];
             for _ in 0..len.div_ceil(KV_BLOCK) {
-                match input.array()? {
-                    [0] => sequence.push_block(group, false).ok_or(SessionError::NoRoom)?,
+                let there = match input.array()? {
+                    [0] => None,
                     [1] => {
-                        let block = sequence.push_block(group, true).ok_or(SessionError::NoRoom)?;
-                        input.take(bytes as u64)?;
+                        input.take(stored.len() as u64)?;
                         input.from.read_exact(&mut stored)?;
-                        self.loaded.kv_write(group, block as usize * bytes, &stored);
-                        block
+                        Some(&stored[..])
                     }
                     _ => return Err(SessionError::Damaged("a block is neither there nor absent")),
                 };
+                self.push_block(&mut sequence, group, there).ok_or(SessionError::NoRoom)?;
             }
         }
         sequence.set_len(len);

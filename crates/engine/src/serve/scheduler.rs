@@ -12,6 +12,7 @@ use crate::engine::{MAX_OUTPUTS, MAX_SEQUENCES};
 use crate::generate::decoder::Decoder;
 use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::kv::prefix::{Miss, PrefixCache};
+use crate::kv::snapshot::Snapshot;
 use crate::{Engine, Error, Sequence, Session, SessionError, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
@@ -125,6 +126,8 @@ struct Job {
 /// ```
 pub struct Scheduler {
     engine: Engine,
+    /// The engine's, read while its file is surely there.
+    fingerprint: [u8; 32],
     options: SchedulerOptions,
     cache: PrefixCache,
     waiting: VecDeque<Job>,
@@ -144,7 +147,19 @@ impl Scheduler {
         let cache = PrefixCache::new(engine.pools().clone(), engine.windows(), options.cache.div_ceil(KV_BLOCK));
         let (waiting, running) = (VecDeque::new(), Vec::new());
         let (draws, pace) = (Vec::with_capacity(MAX_OUTPUTS), ChunkPace::default());
-        Self { engine, options, cache, waiting, running, draws, pace, metrics: Metrics::default(), next: 0 }
+        let fingerprint = engine.fingerprint();
+        Self {
+            engine,
+            fingerprint,
+            options,
+            cache,
+            waiting,
+            running,
+            draws,
+            pace,
+            metrics: Metrics::default(),
+            next: 0,
+        }
     }
 
     /// What it runs.
@@ -155,6 +170,16 @@ impl Scheduler {
     /// Ends every request.
     pub fn into_engine(self) -> Engine {
         self.engine
+    }
+
+    /// What finished texts left in the KV cache, up to so many bytes of what was used last.
+    pub fn snapshot(&self, most: u64) -> Snapshot {
+        Snapshot::take(&self.engine, self.fingerprint, &self.cache, most)
+    }
+
+    /// Puts back what a scheduler over the same model remembered; how many positions that were, 0 where it is another one.
+    pub fn restore(&mut self, snapshot: &Snapshot) -> usize {
+        snapshot.restore(&mut self.engine, self.fingerprint, &mut self.cache)
     }
 
     /// Queues a request. What could not run at all is refused here.

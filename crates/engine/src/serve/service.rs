@@ -136,19 +136,24 @@ pub struct Service {
     grammars: Arc<OnceLock<Grammars>>,
     vocab: usize,
     path: String,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Scheduler>>,
 }
 
 impl Service {
     /// Starts the thread that runs the engine.
     pub fn start(engine: Engine, options: SchedulerOptions) -> Result<Service, Error> {
+        Self::run(Scheduler::new(engine, options))
+    }
+
+    /// Starts the thread that runs a scheduler.
+    pub fn run(scheduler: Scheduler) -> Result<Service, Error> {
+        let engine = scheduler.engine();
         let (messages, inbox) = mpsc::channel();
-        let metrics = Arc::new(Mutex::new(Metrics::default()));
+        let metrics = Arc::new(Mutex::new(scheduler.metrics()));
         let tokenizer = engine.tokenizer().cloned();
         let (grammars, vocab) = (engine.shared_grammars(), engine.vocab());
         let path = engine.file().path().display().to_string();
         let shared = metrics.clone();
-        let scheduler = Scheduler::new(engine, options);
         let thread = std::thread::Builder::new()
             .name("scheduler".into())
             .spawn(move || serve(scheduler, &inbox, &shared))
@@ -212,6 +217,17 @@ impl Service {
         self.tokenizer.as_ref().ok_or_else(|| Error::NoTokenizer { path: self.path.clone() })
     }
 
+    /// Ends what still runs; the scheduler, where a fault has not ended it.
+    pub fn stop(mut self) -> Option<Scheduler> {
+        self.join()
+    }
+
+    fn join(&mut self) -> Option<Scheduler> {
+        // The thread ends when nobody can send any more.
+        self.messages = None;
+        self.thread.take()?.join().ok()
+    }
+
     /// As of the last step.
     pub fn metrics(&self) -> Metrics {
         *self.metrics.lock().unwrap_or_else(PoisonError::into_inner)
@@ -220,11 +236,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // The thread ends when nobody can send any more.
-        self.messages = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.join();
     }
 }
 
@@ -233,7 +245,7 @@ fn thread_ended() -> Error {
 }
 
 /// The thread: takes in what is submitted, steps, hands out what came of it.
-fn serve(mut scheduler: Scheduler, inbox: &Receiver<Message>, metrics: &Mutex<Metrics>) {
+fn serve(mut scheduler: Scheduler, inbox: &Receiver<Message>, metrics: &Mutex<Metrics>) -> Scheduler {
     let mut readers: HashMap<RequestId, Outbox> = HashMap::new();
     let mut events: Vec<(RequestId, Event)> = Vec::new();
     'serving: loop {
@@ -276,6 +288,7 @@ fn serve(mut scheduler: Scheduler, inbox: &Receiver<Message>, metrics: &Mutex<Me
         }
         readers.retain(|id, _| scheduler.has(*id));
     }
+    scheduler
 }
 
 /// The answer to a request, as it comes: an iterator that waits, and an async stream. Dropping it cancels the request.

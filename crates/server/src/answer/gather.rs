@@ -31,7 +31,9 @@ pub struct Choice {
     pub text: String,
     pub thought: String,
     pub calls: Vec<Call>,
-    pub tokens: Vec<(u32, LogProbs)>,
+    pub tokens: Vec<u32>,
+    /// Of those tokens, where they were asked for.
+    pub logprobs: Vec<LogProbs>,
     pub ending: Option<Ending>,
 }
 
@@ -59,6 +61,11 @@ impl Gathered {
 }
 
 impl Choice {
+    /// Its tokens with how likely they were; none where that was not asked for.
+    pub fn likelihoods(&self) -> impl Iterator<Item = (u32, &LogProbs)> {
+        self.tokens.iter().copied().zip(&self.logprobs)
+    }
+
     pub fn take(&mut self, part: Part) {
         match part {
             Part::Text(text) => self.text += &text,
@@ -72,7 +79,10 @@ impl Choice {
                     call.arguments += &text;
                 }
             }
-            Part::Token { id, logprobs } => self.tokens.push((id, logprobs)),
+            Part::Token { id, logprobs } => {
+                self.tokens.push(id);
+                self.logprobs.extend(logprobs);
+            }
             Part::End(ending) => self.ending = Some(ending),
         }
     }

@@ -3,15 +3,18 @@
 mod ask;
 mod departure;
 mod gather;
+mod likelihood;
 mod tools;
 
-pub use ask::{Ask, Prompt, Think};
+pub use ask::{Ask, Conversation, Piece, Prompt, Row, Think, encode};
 pub use gather::{Call, Choice, Gathered};
+pub use likelihood::Likelihood;
 pub use tools::{Tools, custom_form};
 
 use crate::App;
 use crate::http::stream::{self, Frame, Framing};
 use crate::models::{Generator, InUse};
+use crate::otel::Trace;
 use crate::problem::{Kind, Problem};
 use akunu::{
     Finish, GenerateOptions, Grammar, LogProbs, Reply, ReplyPart, ReplyReader, Request, Summary, Thinking, Thoughts,
@@ -43,7 +46,8 @@ pub enum Part {
     /// A token was chosen.
     Token {
         id: u32,
-        logprobs: LogProbs,
+        /// Where they were asked for.
+        logprobs: Option<LogProbs>,
     },
     /// Nothing more comes.
     End(Ending),
@@ -84,6 +88,7 @@ pub struct Answer {
     places: Places,
     /// Whose turn it is to be asked first, so that all come forward.
     turn: usize,
+    trace: Trace,
     _room: OwnedSemaphorePermit,
 }
 
@@ -164,7 +169,7 @@ impl Answer {
             let reply = generator.service.submit(Request { tokens: tokens.clone(), options })?;
             stages.push(Stage { reply: Some(reply), reader: readers.pop(), ..Stage::default() });
         }
-        Ok(Answer { generator, choices: stages, stops, tokens, places, turn: 0, _room: room })
+        Ok(Answer { generator, choices: stages, stops, tokens, places, turn: 0, trace: Trace::current(), _room: room })
     }
 
     /// The model that answers.
@@ -175,6 +180,11 @@ impl Answer {
     /// Tokens of the prompt.
     pub fn prompt(&self) -> usize {
         self.tokens.len()
+    }
+
+    /// The prompt as a text, special tokens included.
+    pub fn prompt_text(&self) -> String {
+        self.generator.tokenizer().map_or_else(|_| String::new(), |tokenizer| tokenizer.decode(&self.tokens, false))
     }
 
     /// What that model is called here.
@@ -192,18 +202,18 @@ impl Answer {
             match Pin::new(reply).poll_next(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Some(Ok(piece))) => {
-                    if let Some(logprobs) = piece.logprobs {
-                        stage.ready.push_back(Part::Token { id: piece.token, logprobs });
-                    }
+                    stage.ready.push_back(Part::Token { id: piece.token, logprobs: piece.logprobs });
                     stage.take(Some(piece.token), piece.text);
                 }
                 Poll::Ready(Some(Err(error))) => {
                     stage.reply = None;
+                    self.trace.fault();
                     return Poll::Ready(Some(Err(error.into())));
                 }
                 Poll::Ready(None) => {
                     let summary = stage.reply.take().and_then(|reply| reply.summary().cloned());
                     let Some(summary) = summary else { return Poll::Ready(None) };
+                    self.trace.answered(&self.generator.name, &summary);
                     let miss = summary.miss.and_then(|miss| miss.at());
                     let left_at = miss.and_then(|at| self.places.message(&self.generator, &self.tokens, at));
                     stage.end(summary, &self.stops, left_at);
@@ -237,10 +247,10 @@ impl Stream for Answer {
 pub async fn count(app: &App, ask: Ask) -> Result<usize, Problem> {
     let generator = app.models.generator(ask.model.as_deref()).await?;
     let counted = move || {
-        let Prompt::Messages { messages, variables } = ask.prompt else {
+        let Prompt::Messages(conversation) = ask.prompt else {
             return Err(Problem::new(Kind::Internal, "only messages are counted"));
         };
-        let prompt = generator.prompt(messages, variables, ask.think, &ask.tools)?;
+        let prompt = generator.prompt(conversation, ask.think, &ask.tools)?;
         Ok(generator.tokenizer()?.encode(&prompt, FROM_TEMPLATE)?.len())
     };
     tokio::task::spawn_blocking(counted).await?
@@ -260,8 +270,12 @@ struct Prepared {
 
 impl Prepared {
     fn new(generator: &Generator, ask: Ask) -> Result<Prepared, Problem> {
-        let Ask { prompt, mut options, choices, form, think, tools, .. } = ask;
+        let Ask { prompt, mut options, biases, choices, form, think, tools, .. } = ask;
         let tokenizer = generator.tokenizer()?;
+        for (text, bias) in biases {
+            let tokens = tokenizer.encode(&text, Encode { add_special: false, parse_special: false })?;
+            options.sampling.logit_bias.extend(tokens.into_iter().map(|token| (token, bias)));
+        }
         let form = match form {
             // What is no JSON is said where it is compiled.
             Some(Grammar::JsonSchema(text)) => Some(Grammar::JsonSchema(
@@ -271,19 +285,17 @@ impl Prepared {
         };
         let (mut readers, mut places) = (Vec::new(), Places::default());
         let tokens = match prompt {
-            Prompt::Tokens(tokens) => {
+            Prompt::Row(row) => {
+                let tokens = encode(tokenizer, &row)?;
                 if let Some(&token) = tokens.iter().find(|t| **t as usize >= generator.vocab) {
                     return Err(akunu::Error::Token { token, vocab: generator.vocab }.into());
                 }
                 options.grammar = form;
                 tokens
             }
-            Prompt::Text(text) => {
-                options.grammar = form;
-                tokenizer.encode(&text, Encode { add_special: true, parse_special: true })?
-            }
-            Prompt::Messages { messages, variables } => {
-                let prompt = generator.prompt(messages.clone(), variables, think, &tools)?;
+            Prompt::Messages(conversation) => {
+                let messages = conversation.messages.clone();
+                let prompt = generator.prompt(conversation, think, &tools)?;
                 places = Places::find(&prompt, &messages);
                 let format = generator.format()?;
                 let offered = if tools.are_offered() { &tools.list[..] } else { &[] };

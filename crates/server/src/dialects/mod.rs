@@ -6,11 +6,13 @@ mod ollama;
 pub mod openai;
 mod operation;
 mod own;
+mod prompts;
 
 use crate::App;
 use crate::problem::{Kind, Problem};
 use axum::Router;
 use axum::extract::Request;
+use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use operation::Operation;
@@ -30,7 +32,7 @@ fn operations() -> Vec<Operation> {
 /// What OpenAPI says of them.
 fn document() -> Value {
     let all = Problem::field("", "").code("");
-    operation::document(&operations(), |path| words(path)(&all))
+    operation::document(&operations(), |path| words(path, &HeaderMap::new())(&all))
 }
 
 /// A dialect's way to say what is wrong.
@@ -39,13 +41,16 @@ type Words = fn(&Problem) -> Value;
 /// Which paths are whose; the first that fits.
 const PATHS: &[(&str, Words)] = &[("/v1/messages", anthropic::error), ("/api/", ollama::error), ("/", openai::error)];
 
-fn words(path: &str) -> Words {
+fn words(path: &str, headers: &HeaderMap) -> Words {
+    if path.starts_with("/v1/models") && anthropic::is_asked(headers) {
+        return anthropic::error;
+    }
     PATHS.iter().find(|(prefix, _)| path.starts_with(prefix)).map_or(openai::error, |(_, words)| *words)
 }
 
 /// Writes a problem as the dialect of the path has it: one place for handlers, guards and missing paths alike.
 pub async fn in_its_words(request: Request, next: Next) -> Response {
-    let words = words(request.uri().path());
+    let words = words(request.uri().path(), request.headers());
     let response = next.run(request).await;
     let Some(problem) = response.extensions().get::<Problem>() else { return response };
     let (status, headers) = (response.status(), response.headers().clone());

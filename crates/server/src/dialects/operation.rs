@@ -91,9 +91,13 @@ impl Operation {
         self
     }
 
-    /// What it answers, as `shape` writes it.
+    /// What it answers, as `shape` writes it; said twice, either.
     pub fn gives(mut self, shape: Value) -> Self {
-        self.answers.insert(JSON.into(), json!({ "schema": of_shape(&shape) }));
+        let schema = match self.answers.get_mut(JSON) {
+            Some(other) => json!({ "anyOf": [other["schema"].take(), of_shape(&shape)] }),
+            None => of_shape(&shape),
+        };
+        self.answers.insert(JSON.into(), json!({ "schema": schema }));
         self
     }
 

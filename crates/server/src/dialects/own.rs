@@ -122,6 +122,7 @@ struct ApplyTemplate {
     messages: Vec<Map<String, Value>>,
     tools: Option<Vec<Value>>,
     add_generation_prompt: Option<bool>,
+    continue_final_message: Option<bool>,
     chat_template_kwargs: Option<Map<String, Value>>,
 }
 
@@ -129,12 +130,11 @@ async fn apply_template(State(app): State<Arc<App>>, mut fields: Fields) -> Resu
     let request: ApplyTemplate = fields.take()?;
     fields.end()?;
     let generator = app.models.generator(request.model.as_deref()).await?;
-    let plain = |(i, message)| super::openai::plain_message(i, message);
-    let messages = request.messages.into_iter().enumerate().map(plain).collect::<Result<Vec<_>, _>>()?;
-    let mut variables = request.chat_template_kwargs.unwrap_or_default();
-    variables.insert("add_generation_prompt".into(), request.add_generation_prompt.unwrap_or(true).into());
+    let variables = request.chat_template_kwargs.unwrap_or_default();
+    let ends = (request.add_generation_prompt, request.continue_final_message);
+    let conversation = super::openai::conversation(request.messages, variables, ends)?;
     let tools = super::openai::tools(&app, request.tools.as_deref().unwrap_or_default(), None, true)?;
-    let render = move || generator.prompt(messages, variables, Think::Usual, &tools);
+    let render = move || generator.prompt(conversation, Think::Usual, &tools);
     let prompt = tokio::task::spawn_blocking(render).await??;
     Ok(Json(json!({ "prompt": prompt })))
 }

@@ -1,6 +1,6 @@
 //! Bodies of requests: read within a limit, taken apart field by field, and every fault named by its field.
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use serde::de::{DeserializeOwned, Deserializer, Visitor};
 use serde_json::{Map, Value};
@@ -19,6 +19,7 @@ impl FromRequest<Arc<App>> for Fields {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let limits = &app.options.limits;
+        fits(request.body(), limits.body)?;
         let read = bytes(request.into_body(), limits.body);
         let late = |_| Problem::new(Kind::TimedOut, "the body took too long to arrive");
         Self::parse(&tokio::time::timeout(limits.body_time, read).await.map_err(late)??)
@@ -138,13 +139,22 @@ fn names_of<T: DeserializeOwned>() -> &'static [&'static str] {
     names.0
 }
 
+/// Refuses a body that says itself that it is too large, before any of it is read.
+pub fn fits(body: &Body, most: usize) -> Result<(), Problem> {
+    if body.size_hint().lower() > most as u64 { Err(too_large(most)) } else { Ok(()) }
+}
+
+pub fn too_large(most: usize) -> Problem {
+    Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes"))
+}
+
 /// A body of at most so many bytes.
 pub async fn bytes(body: Body, most: usize) -> Result<bytes::Bytes, Problem> {
     axum::body::to_bytes(body, most).await.map_err(|error| {
         let mut cause: Option<&dyn std::error::Error> = Some(&error);
         while let Some(current) = cause {
             if current.is::<http_body_util::LengthLimitError>() {
-                return Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes"));
+                return too_large(most);
             }
             cause = current.source();
         }

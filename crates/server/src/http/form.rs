@@ -1,6 +1,7 @@
 //! Forms with a file, as recordings are sent.
 
-use super::body::{Fields, short};
+use super::bodies::Held;
+use super::body::{Fields, fits, short, too_large};
 use crate::App;
 use crate::problem::{Kind, Problem};
 use axum::RequestExt;
@@ -16,6 +17,8 @@ use std::sync::Arc;
 pub struct Form {
     pub fields: Fields,
     pub file: Bytes,
+    /// The file's place among all bodies.
+    pub held: Held,
 }
 
 impl FromRequest<Arc<App>> for Form {
@@ -23,16 +26,18 @@ impl FromRequest<Arc<App>> for Form {
 
     async fn from_request(mut request: Request, app: &Arc<App>) -> Result<Self, Problem> {
         let limits = &app.options.limits;
+        fits(request.body(), limits.upload)?;
         DefaultBodyLimit::max(limits.upload).apply(&mut request);
+        let held = request.extensions().get::<Held>().cloned().unwrap_or_default();
         let form = request.extract::<Multipart, _>().await.map_err(|e| Problem::invalid(short(&e.body_text())))?;
         let late = |_| Problem::new(Kind::TimedOut, "the body took too long to arrive");
-        tokio::time::timeout(limits.body_time, read(form, limits.upload)).await.map_err(late)?
+        tokio::time::timeout(limits.body_time, read(form, held, limits.upload)).await.map_err(late)?
     }
 }
 
-async fn read(mut form: Multipart, most: usize) -> Result<Form, Problem> {
+async fn read(mut form: Multipart, held: Held, most: usize) -> Result<Form, Problem> {
     let fault = |error: MultipartError| match error.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes")),
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(most),
         _ => Problem::invalid(format!("the form cannot be read: {}", short(&error.body_text()))),
     };
     let (mut fields, mut file) = (Map::new(), None);
@@ -53,5 +58,5 @@ async fn read(mut form: Multipart, most: usize) -> Result<Form, Problem> {
         }
     }
     let file = file.ok_or_else(|| Problem::field("file", "file is missing").code("missing_field"))?;
-    Ok(Form { fields: fields.into(), file })
+    Ok(Form { fields: fields.into(), file, held })
 }

@@ -1,6 +1,7 @@
 //! HTTP itself: connections, bodies, streams, who may ask.
 
 pub mod address;
+pub mod bodies;
 pub mod body;
 #[cfg(feature = "audio")]
 pub mod form;

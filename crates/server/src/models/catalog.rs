@@ -6,6 +6,7 @@ use akunu_formats::ModelFile;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 /// Where a model is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,12 +61,34 @@ impl Entry {
         self.about.get_or_init(read).as_ref().map_err(|why| Problem::new(Kind::Internal, why.clone()))
     }
 
+    /// What says that its file is still the one that was loaded; `None` where it cannot be looked at.
+    pub fn stamp(&self) -> Option<Stamp> {
+        let of = |path: &Path| {
+            let metadata = std::fs::metadata(path)?;
+            Ok::<_, io::Error>((path.to_owned(), metadata.len(), metadata.modified()?))
+        };
+        let mut files = match &self.source {
+            Source::Embedded => Ok(Vec::new()),
+            Source::Path(path) if path.is_dir() => {
+                std::fs::read_dir(path).and_then(|items| items.map(|item| of(&item?.path())).collect())
+            }
+            Source::Path(path) => of(path).map(|file| vec![file]),
+        }
+        .ok()?;
+        files.sort();
+        Some(Stamp(files))
+    }
+
     fn is_called(&self, name: &str) -> bool {
         // Ollama's clients add a tag.
         let bare = name.strip_suffix(":latest").unwrap_or(name);
         [name, bare].iter().any(|name| self.name == *name || self.aliases.iter().any(|alias| alias == name))
     }
 }
+
+/// Size and time of a model's file, or of all files of its directory.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Stamp(Vec<(PathBuf, u64, SystemTime)>);
 
 /// All models, in the order they were given: the first that can do something does it where nobody is named.
 #[derive(Debug, Default)]
@@ -136,6 +159,11 @@ impl Catalog {
     pub fn entry(&self, at: usize) -> &Entry {
         // Numbers come from `find` and from walks over the entries, which never get fewer.
         &self.entries[at]
+    }
+
+    /// Whether all headers have been read.
+    pub fn is_read(&self) -> bool {
+        self.entries.iter().all(|entry| entry.about.get().is_some())
     }
 
     /// The model called `name`.

@@ -1,12 +1,14 @@
 //! A model that writes, with all that stands between messages and tokens.
 
 use super::Entry;
+use super::catalog::Stamp;
+use super::snapshots::{Kept, Snapshots};
 use crate::Options;
-use crate::answer::{Think, Tools};
+use crate::answer::{Conversation, Think, Tools};
 use crate::problem::Problem;
-use akunu::{ChatTemplate, Engine, LoadOptions, ReplyFormat, SchedulerOptions, Service, Tokenizer};
+use akunu::{ChatTemplate, Engine, LoadOptions, ReplyFormat, Scheduler, SchedulerOptions, Service, Tokenizer};
 use akunu_formats::ModelFile;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
@@ -21,6 +23,8 @@ pub struct Generator {
     /// How messages become a prompt, and the form of the reply.
     speech: Option<(ChatTemplate, ReplyFormat)>,
     path: String,
+    /// Of the file, as it was loaded.
+    stamp: Option<Stamp>,
     dropped_lines: Vec<String>,
     think: Option<bool>,
 }
@@ -32,7 +36,9 @@ pub fn load_options(options: &Options) -> LoadOptions {
 }
 
 impl Generator {
-    pub fn load(entry: &Entry, file: ModelFile, options: &Options) -> Result<Self, Problem> {
+    /// Loads it, and puts back what it remembered when it was let go.
+    pub fn load(entry: &Entry, file: ModelFile, options: &Options, snapshots: &Snapshots) -> Result<Self, Problem> {
+        let stamp = entry.stamp();
         let template = match &entry.template {
             Some(source) => ChatTemplate::new_within(source, options.load.limits),
             None => ChatTemplate::from_model_file(&file),
@@ -50,6 +56,12 @@ impl Generator {
             let format = ReplyFormat::of(&template, tokenizer);
             (template, format)
         });
+        let mut scheduler = Scheduler::new(engine, options.scheduler);
+        if let Some(snapshot) = stamp.as_ref().and_then(|stamp| snapshots.take(&entry.name, stamp)) {
+            let positions = scheduler.restore(&snapshot);
+            tracing::info!(model = entry.name, positions, "remembered");
+        }
+        let engine = scheduler.engine();
         Ok(Self {
             name: entry.name.clone(),
             context: engine.context(),
@@ -60,8 +72,15 @@ impl Generator {
             think: options.think,
             path: engine.file().path().display().to_string(),
             queue: Arc::new(Semaphore::new(options.limits.queue)),
-            service: Service::start(engine, options.scheduler)?,
+            stamp,
+            service: Service::run(scheduler)?,
         })
+    }
+
+    /// Ends it; what it remembers, up to so many bytes, where that can be given back to the same file.
+    pub fn let_go(self, most: u64) -> Option<Kept> {
+        let snapshot = self.service.stop()?.snapshot(most);
+        (snapshot.bytes() > 0).then_some(Kept { model: self.name, stamp: self.stamp?, snapshot })
     }
 
     pub fn tokenizer(&self) -> Result<&Tokenizer, Problem> {
@@ -83,22 +102,23 @@ impl Generator {
     }
 
     /// The prompt that asks for an answer to the messages.
-    pub fn prompt(
-        &self,
-        mut messages: Vec<Value>,
-        mut variables: Map<String, Value>,
-        think: Think,
-        tools: &Tools,
-    ) -> Result<String, Problem> {
+    pub fn prompt(&self, conversation: Conversation, think: Think, tools: &Tools) -> Result<String, Problem> {
+        let Conversation { mut messages, mut variables, goes_on } = conversation;
         let (template, format) = self.speech()?;
         drop_lines(&mut messages, &self.dropped_lines);
+        let begun = ReplyFormat::is_begun(&messages);
+        if goes_on == Some(true) && !begun {
+            let sentence = "continue_final_message: the last message is not an answer that can be gone on with";
+            return Err(Problem::field("continue_final_message", sentence));
+        }
         match think {
             Think::Usual => drop(self.think.map(|think| variables.entry("enable_thinking").or_insert(think.into()))),
             Think::Not => drop(variables.entry("enable_thinking").or_insert(false.into())),
             Think::Upto(_) => drop(variables.entry("enable_thinking").or_insert(true.into())),
         }
         let shown = if tools.are_offered() { &tools.shown[..] } else { &[] };
-        Ok(format.prompt(template, messages, variables, shown)?)
+        let goes_on = goes_on.unwrap_or(begun);
+        Ok(format.prompt(template, (messages, goes_on), variables, shown)?)
     }
 
     /// The text of a token, with half characters replaced.

@@ -1,22 +1,37 @@
-//! A model that reads: vectors, scores.
+//! A model that reads: vectors, scores. Texts of several requests are read in one step: each request gives one in turn, until
+//! the step is full.
 
 use super::Entry;
+use super::turns::{Request, Turns};
 use crate::Options;
+use crate::answer::{self, Piece, Row, queue_full};
 use crate::problem::{Kind, Problem};
-use akunu::{Embedder, LoadOptions, Reading, Text, TooLong};
+use akunu::{Embedder, LoadOptions, Reading, Text, TextEncoder, TooLong};
 use akunu_formats::ModelFile;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{Semaphore, oneshot};
 
 pub struct Reader {
     pub name: String,
-    embedder: Mutex<Embedder>,
     pub width: usize,
+    encoder: TextEncoder,
+    embedder: Mutex<Embedder>,
+    queue: Mutex<Queue>,
+    room: Arc<Semaphore>,
+}
+
+/// Requests that have come since the last step.
+#[derive(Default)]
+struct Queue {
+    requests: Vec<Request>,
+    /// Somebody reads.
+    working: bool,
+    broken: bool,
 }
 
 /// What to read.
 pub enum Item {
-    Text(String),
-    Tokens(Vec<u32>),
+    Row(Row),
     Pair(String, String),
 }
 
@@ -31,7 +46,14 @@ impl Reader {
         // Its own context: vectors of texts have nothing to do with that of conversations.
         let load = LoadOptions { context: None, ..options.load.clone() };
         let embedder = Embedder::from_file(file, load, reading)?;
-        Ok(Self { name: entry.name.clone(), width: embedder.width(), embedder: Mutex::new(embedder) })
+        Ok(Self {
+            name: entry.name.clone(),
+            width: embedder.width(),
+            encoder: embedder.encoder().clone(),
+            embedder: Mutex::new(embedder),
+            queue: Mutex::default(),
+            room: Arc::new(Semaphore::new(options.limits.queue)),
+        })
     }
 
     /// How many numbers a vector is to have, of what was asked and what there are.
@@ -42,24 +64,80 @@ impl Reader {
         }
     }
 
-    /// Reads items, one request after the other.
+    /// Reads items, together with those of other requests.
     pub async fn read(self: Arc<Self>, items: Vec<Item>, too_long: TooLong) -> Result<Read, Problem> {
-        tokio::task::spawn_blocking(move || self.read_here(&items, too_long)).await?
+        let _place = self.room.clone().try_acquire_owned().map_err(|_| queue_full())?;
+        let reader = self.clone();
+        let encode = move || items.iter().map(|item| reader.text(item, too_long)).collect::<Result<Vec<_>, _>>();
+        let texts = tokio::task::spawn_blocking(encode).await??;
+        let tokens = texts.iter().map(|text| text.tokens.len()).sum();
+        if texts.is_empty() {
+            return Ok(Read { vectors: Vec::new(), tokens });
+        }
+        let (done, vectors) = oneshot::channel();
+        if self.submit(Request::new(texts, done))? {
+            tokio::task::spawn_blocking(move || self.work());
+        }
+        Ok(Read { vectors: vectors.await.map_err(|_| broken())??, tokens })
     }
 
-    fn read_here(&self, items: &[Item], too_long: TooLong) -> Result<Read, Problem> {
-        let broken = |_| Problem::new(Kind::Internal, "an earlier request broke this model; it must be loaded again");
-        let mut embedder = self.embedder.lock().map_err(broken)?;
-        let texts: Vec<Text> = items
-            .iter()
-            .map(|item| match item {
-                Item::Text(text) => embedder.text(text, too_long),
-                Item::Tokens(tokens) => Ok(Text { tokens: tokens.clone(), second: tokens.len() }),
-                Item::Pair(a, b) => embedder.pair(a, b, too_long),
-            })
-            .collect::<Result<_, _>>()?;
-        let mut vectors = vec![Vec::new(); texts.len()];
-        embedder.read(&texts, |i, vector| vectors[i] = vector.to_vec())?;
-        Ok(Read { vectors, tokens: texts.iter().map(|t| t.tokens.len()).sum() })
+    fn text(&self, item: &Item, too_long: TooLong) -> Result<Text, Problem> {
+        let text = match item {
+            Item::Row(row) => match &row[..] {
+                [Piece::Text(text)] => self.encoder.text(text, too_long)?,
+                row => answer::encode(self.encoder.tokenizer()?, row)?.into(),
+            },
+            Item::Pair(a, b) => self.encoder.pair(a, b, too_long)?,
+        };
+        self.encoder.check(&text)?;
+        Ok(text)
     }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether somebody must begin to work.
+    fn submit(&self, request: Request) -> Result<bool, Problem> {
+        let mut queue = self.queue();
+        if queue.broken {
+            return Err(broken());
+        }
+        queue.requests.push(request);
+        Ok(!std::mem::replace(&mut queue.working, true))
+    }
+
+    /// Reads until there is nothing left.
+    fn work(&self) {
+        let _broken = BreaksInPanic(self);
+        let mut embedder = self.embedder.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut turns, room) = (Turns::default(), embedder.step_tokens());
+        while self.admit(&mut turns) {
+            turns.step(room, |texts, vectors| embedder.read(texts, |i, vector| vectors[i] = vector.to_vec()));
+        }
+    }
+
+    /// Takes what has come; false where there is nothing to read, and then nobody works.
+    fn admit(&self, turns: &mut Turns) -> bool {
+        let queue = &mut *self.queue();
+        queue.working = turns.admit(&mut queue.requests);
+        queue.working
+    }
+}
+
+/// After a panic in a step nothing is read any more, and nobody waits for it.
+struct BreaksInPanic<'r>(&'r Reader);
+
+impl Drop for BreaksInPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut queue = self.0.queue();
+            queue.broken = true;
+            queue.requests.clear();
+        }
+    }
+}
+
+fn broken() -> Problem {
+    Problem::new(Kind::Internal, "a request broke this model; it must be loaded again")
 }

@@ -3,6 +3,7 @@
 use super::Entry;
 use crate::Options;
 use crate::answer::queue_full;
+use crate::http::bodies::Held;
 use crate::problem::{Kind, Problem};
 use akunu::speech::{Event, Features, Segment, Source, TranscribeOptions, Transcriber, Transcript};
 use akunu::{Limits, LoadOptions};
@@ -49,7 +50,7 @@ impl Scribe {
     /// What is said in a recording, as it is understood; one request after the other. Nobody listening ends it.
     pub fn transcribe(
         self: Arc<Self>,
-        recording: Bytes,
+        (recording, held): (Bytes, Held),
         options: TranscribeOptions,
     ) -> Result<UnboundedReceiver<Said>, Problem> {
         let place = self.room.clone().try_acquire_owned().map_err(|_| queue_full())?;
@@ -64,7 +65,7 @@ impl Scribe {
             let end = tokio::task::spawn_blocking(work).await.unwrap_or_else(|panic| Err(panic.into()));
             let _ = sender.send(Said::End(end));
             // In use until here.
-            drop((self, place));
+            drop((self, place, held));
         });
         Ok(receiver)
     }

@@ -138,6 +138,50 @@ fn bodies_that_are_no_requests_get_a_sentence_and_the_server_goes_on() {
 }
 
 #[test]
+fn all_bodies_together_have_their_bound() {
+    let address = serve(vec![stories()], |options| options.limits.bodies = 100_000);
+    let in_flight = || {
+        let metrics = get(address, "/metrics").body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("akunu_request_body_bytes "));
+        line.unwrap().parse::<usize>().unwrap()
+    };
+    let wait_for = |most: std::ops::Range<usize>| {
+        let until = Instant::now() + Duration::from_secs(10);
+        while !most.contains(&in_flight()) {
+            assert!(Instant::now() < until, "{} bytes, not {most:?}", in_flight());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    // Who announces much and sends little holds little; who sends much holds that.
+    let head = |length: usize| {
+        format!(
+            "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        )
+    };
+    let mut announced = TcpStream::connect(address).unwrap();
+    write!(announced, "{}{{", head(90_000)).unwrap();
+    let mut slow = TcpStream::connect(address).unwrap();
+    let body = json!({ "prompt": "Once", "max_tokens": 1, "user": "x".repeat(60_000) }).to_string();
+    write!(slow, "{}{}", head(body.len()), &body[..body.len() - 1]).unwrap();
+    wait_for(60_000..65_000);
+    let refused = socket::send(address, "POST", "/v1/messages", "application/json", &vec![b' '; 60_000]);
+    assert_eq!(refused.status, 503, "{}", refused.body);
+    assert!(refused.head.contains("retry-after: 1") && refused.json()["type"] == "error", "{refused:?}");
+    // What was refused holds nothing; small ones still have room, and the slow one is answered.
+    wait_for(60_000..65_000);
+    assert_eq!(post(address, "/v1/completions", &json!({ "prompt": "Once", "max_tokens": 1 })).status, 200);
+    slow.write_all(&body.as_bytes()[body.len() - 1..]).unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).unwrap();
+    is_status(&answer, 200);
+    drop(announced);
+    wait_for(0..1);
+    // More than all together may be.
+    let large = socket::send(address, "POST", "/v1/completions", "application/json", &vec![b' '; 100_001]);
+    assert_eq!(large.status, 413, "{}", large.body);
+}
+
+#[test]
 fn slow_and_broken_connections_are_let_go() {
     let address = serve(vec![stories()], |options| {
         options.limits.head = Duration::from_millis(300);

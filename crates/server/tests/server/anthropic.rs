@@ -273,3 +273,64 @@ fn faults_are_said_in_the_shape_of_this_api_and_name_their_field() {
     let (status, _, message) = said(post(address, PATH, &request(&"word ".repeat(5000))));
     assert!(status == 400 && message.contains("tokens"), "{message}");
 }
+
+#[test]
+fn fields_of_other_engines_for_drawing_tokens_are_taken() {
+    let address = serve(vec![Entry::embedded()], |_| {});
+    let said = |fields: Value| {
+        let message = post(address, PATH, &with(request("Once upon a time"), &fields)).ok();
+        message["content"][0]["text"].as_str().unwrap().to_owned()
+    };
+    let seeded = |seed: u64| said(json!({ "temperature": 1.2, "seed": seed, "frequency_penalty": 0.5 }));
+    assert_eq!(seeded(3), seeded(3));
+    assert_ne!(seeded(3), seeded(4));
+}
+
+#[test]
+fn a_choice_of_tools_is_kept() {
+    let address = serve(vec![Entry::embedded()], |_| {});
+    let schema = json!({ "type": "object", "properties": { "n": { "enum": [1, 2] } }, "required": ["n"], "additionalProperties": false });
+    let tools: Vec<Value> =
+        ["paint", "count"].iter().map(|name| json!({ "name": name, "input_schema": schema, "strict": true })).collect();
+    let called = |choice: Value| -> Vec<String> {
+        let fields = json!({ "tools": tools, "tool_choice": choice, "max_tokens": 120 });
+        let message = post(address, PATH, &with(request("Count."), &fields)).ok();
+        let blocks = message["content"].as_array().unwrap().iter();
+        blocks.filter(|b| b["type"] == "tool_use").map(|b| b["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let alone = true;
+    assert_eq!(called(json!({ "type": "tool", "name": "count", "disable_parallel_tool_use": alone })), ["count"]);
+    assert_eq!(called(json!({ "type": "any", "disable_parallel_tool_use": alone })).len(), 1);
+    assert!(!called(json!({ "type": "any" })).is_empty());
+    assert_eq!(called(json!({ "type": "none" })), [""; 0]);
+}
+
+#[test]
+fn models_are_listed_in_pages_and_faults_are_in_its_shape() {
+    let named = |name: &str| Entry::new(name, akunu_server::Source::Embedded);
+    let address = serve(vec![named("a"), named("b"), named("c")], |_| {});
+    let get = |path: &str| socket::get_with(address, path, "anthropic-version: 2023-06-01");
+    let page = |query: &str| {
+        let page = get(&format!("/v1/models{query}")).ok();
+        let ids: Vec<String> =
+            page["data"].as_array().unwrap().iter().map(|m| m["id"].as_str().unwrap().into()).collect();
+        assert_eq!(
+            (page["first_id"].as_str(), page["last_id"].as_str()),
+            (ids.first().map(|s| &**s), ids.last().map(|s| &**s))
+        );
+        (ids.concat(), page["has_more"] == true)
+    };
+    assert_eq!(page(""), ("abc".into(), false));
+    assert_eq!(page("?limit=2"), ("ab".into(), true));
+    assert_eq!(page("?limit=2&after_id=b"), ("c".into(), false));
+    assert_eq!(page("?limit=1&before_id=c"), ("b".into(), true));
+    assert_eq!(get("/v1/models/b").ok()["type"], "model");
+    for (path, kind) in [("/v1/models/none", "not_found_error"), ("/v1/models?limit=0", "invalid_request_error")] {
+        let answer = get(path);
+        assert_eq!((&answer.json()["type"], &answer.json()["error"]["type"]), (&json!("error"), &json!(kind)));
+        assert!(answer.head.contains("\nrequest-id: ") || answer.head.starts_with("request-id: "), "{}", answer.head);
+    }
+    // Clients of OpenAI's ask at the same address.
+    assert_eq!(socket::get(address, "/v1/models").ok()["object"], "list");
+    assert_eq!(socket::get(address, "/v1/models/none").json()["error"]["code"], "model_not_found");
+}

@@ -44,7 +44,7 @@ fn tones() -> Tones {
     Tones { address, german, _dir: dir }
 }
 
-const SAID: &str = "zwei zwei zwei. vier zwei drei. elf drei. zwei eins vier drei vier.";
+pub const SAID: &str = "zwei zwei zwei. vier zwei drei. elf drei. zwei eins vier drei vier.";
 
 #[test]
 fn a_recording_is_written_down_in_every_format() {

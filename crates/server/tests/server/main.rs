@@ -5,9 +5,15 @@ mod agents;
 mod anthropic;
 #[cfg(feature = "audio")]
 mod audio;
+mod ggml;
+mod metrics;
 mod models;
 mod ollama;
 mod openai;
 mod openapi;
+#[cfg(feature = "otel")]
+mod otel;
+mod page;
 mod responses;
+mod snapshots;
 mod socket;

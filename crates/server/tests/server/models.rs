@@ -1,14 +1,10 @@
 //! Several models: found, loaded, let go, and what is said of them.
 
-use crate::socket::{get, post, serve, stories};
-use akunu_server::{Catalog, Entry, Source};
+use crate::socket::{get, named, post, serve};
+use akunu_server::Catalog;
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
-
-fn named(name: &str) -> Entry {
-    Entry::new(name, Source::Embedded)
-}
 
 fn told(address: std::net::SocketAddr, model: &str) -> Value {
     post(address, "/v1/completions", &json!({ "model": model, "prompt": "Once upon a time", "max_tokens": 2 })).ok()
@@ -88,24 +84,4 @@ fn a_folder_of_models_and_their_aliases() {
     let names: Vec<&str> = catalog.entries().iter().map(|e| e.name.as_str()).collect();
     assert_eq!(names, ["tales"]);
     std::fs::remove_dir_all(&folder).unwrap();
-}
-
-#[test]
-fn what_goes_on_is_counted() {
-    let address = serve(vec![stories()], |_| {});
-    told(address, "stories");
-    told(address, "stories");
-    let text = get(address, "/metrics").body;
-    let value = |name: &str| -> f64 {
-        let line = text.lines().find(|l| l.starts_with(&format!("akunu_{name}{{model=\"stories\"}}")));
-        line.and_then(|l| l.rsplit(' ').next()?.parse().ok()).unwrap_or_else(|| panic!("no {name} in {text}"))
-    };
-    assert_eq!((value("requests_total"), value("generated_tokens_total")), (2.0, 4.0));
-    assert!(value("cached_tokens_total") >= 1.0 && value("memory_bytes") > 1e6);
-    assert_eq!((value("first_token_seconds_count"), value("token_gap_seconds_count")), (2.0, 2.0));
-    // Every line is a comment, or a name with labels and a number.
-    for line in text.lines().filter(|l| !l.starts_with("# ")) {
-        let (name, value) = line.rsplit_once(' ').unwrap();
-        assert!(name.starts_with("akunu_") && value.parse::<f64>().is_ok(), "{line}");
-    }
 }

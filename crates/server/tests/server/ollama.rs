@@ -23,6 +23,11 @@ fn chat(fields: &Value) -> Value {
     request
 }
 
+fn with(mut request: Value, fields: &Value) -> Value {
+    request.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    request
+}
+
 #[track_caller]
 fn lines(answer: &Answer) -> Vec<Value> {
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -137,6 +142,10 @@ fn models_are_listed_shown_loaded_and_let_go() {
     assert_eq!(shown["model_info"]["general.architecture"], "llama");
     assert!(shown["model_info"]["llama.context_length"].as_u64().unwrap() > 0, "{shown}");
     assert_eq!(shown["details"]["quantization_level"], "Q4_0");
+    // What the file says is there, and that it has lists.
+    assert!(shown["model_info"]["llama.attention.head_count"].is_u64(), "{shown}");
+    assert_eq!(shown["model_info"].get("tokenizer.ggml.tokens"), Some(&Value::Null));
+    assert!(["template", "modelfile", "parameters", "license"].iter().all(|name| shown[name].is_string()), "{shown}");
     assert!(shown["capabilities"].as_array().unwrap().contains(&json!("completion")));
     let missing = post(address, "/api/show", &json!({ "model": "other" }));
     assert_eq!((missing.status, missing.json()), (404, json!({ "error": "model 'other' not found" })));
@@ -209,6 +218,63 @@ fn who_goes_away_is_not_answered_any_further() {
     let until = Instant::now() + Duration::from_secs(20);
     while metric("requests_cancelled_total") == 0 || metric("requests_running") + metric("requests_waiting") > 0 {
         assert!(Instant::now() < until, "nobody waits, and it goes on");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn log_probabilities_come_with_the_lines() {
+    let address = start();
+    let asked = json!({ "logprobs": true, "top_logprobs": 2 });
+    let told = |value: &Value| -> Vec<Value> { value["logprobs"].as_array().cloned().unwrap_or_default() };
+    let whole = post(address, "/api/chat", &with(chat(&asked), &json!({ "stream": false }))).ok();
+    let text: String = told(&whole).iter().map(|t| t["token"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(text.trim(), whole["message"]["content"].as_str().unwrap().trim());
+    for token in told(&whole) {
+        let top = token["top_logprobs"].as_array().unwrap();
+        assert_eq!((top.len(), &top[0]["logprob"]), (2, &token["logprob"]), "{token}");
+        assert!(token["bytes"].is_array() && token.get("id").is_none(), "{token}");
+    }
+    let streamed = lines(&post(address, "/api/chat", &chat(&asked)));
+    assert_eq!(streamed.iter().flat_map(told).collect::<Vec<_>>(), told(&whole));
+    let generated = post(address, "/api/generate", &with(asked, &json!({ "prompt": "Hello", "stream": false }))).ok();
+    assert_eq!(told(&generated).len(), generated["eval_count"].as_u64().unwrap() as usize);
+    assert!(post(address, "/api/chat", &chat(&json!({ "stream": false }))).ok().get("logprobs").is_none());
+    for wrong in [json!({ "top_logprobs": 2 }), json!({ "logprobs": true, "top_logprobs": 21 })] {
+        let answer = post(address, "/api/chat", &chat(&wrong));
+        assert!(
+            answer.status == 400 && answer.json()["error"].as_str().unwrap().contains("top_logprobs"),
+            "{}",
+            answer.body
+        );
+    }
+}
+
+#[test]
+fn a_model_stays_as_long_as_it_was_told_to() {
+    let address = start();
+    let loaded = || get(address, "/api/ps").ok()["models"].as_array().unwrap().clone();
+    let ask = |keep: Value| {
+        let request =
+            json!({ "prompt": "Hello", "stream": false, "keep_alive": keep, "options": { "num_predict": 2 } });
+        post(address, "/api/generate", &request)
+    };
+    ask(json!("1h")).ok();
+    assert!(!loaded()[0]["expires_at"].as_str().unwrap().starts_with("9999"), "{:?}", loaded());
+    ask(json!(-1)).ok();
+    assert!(loaded()[0]["expires_at"].as_str().unwrap().starts_with("9999"), "{:?}", loaded());
+    ask(json!("50ms")).ok();
+    let until = Instant::now() + Duration::from_secs(20);
+    while !loaded().is_empty() {
+        assert!(Instant::now() < until, "it stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let wrong = ask(json!("soon"));
+    assert!(wrong.status == 400 && wrong.json()["error"].as_str().unwrap().contains("keep_alive"), "{}", wrong.body);
+    let vectors = json!({ "input": "a dog", "keep_alive": 0 });
+    post(address, "/api/embed", &vectors).ok();
+    while !loaded().is_empty() {
+        assert!(Instant::now() < until, "what made vectors stays");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

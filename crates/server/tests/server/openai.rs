@@ -231,3 +231,88 @@ fn tokens_come_back_as_the_text_they_were() {
         page.status == 200 && page.head.contains("frame-ancestors 'none'") && page.body.contains("<!doctype html>")
     );
 }
+
+/// A template that shows where an answer begins and ends, the date, and a variable.
+const MARKED: &str = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}\
+                      {% if add_generation_prompt %}<assistant>{% endif %}{{ mood }}";
+
+#[test]
+fn the_last_message_is_gone_on_with_as_is_asked() {
+    let mut entry = stories();
+    entry.template = Some(MARKED.into());
+    let address = serve(vec![entry], |_| {});
+    let messages = json!([{ "role": "user", "content": "Hi" }, { "role": "assistant", "content": "Once" }]);
+    let request = |fields: Value| with(json!({ "messages": messages }), fields);
+    let prompt = |fields: Value| post(address, "/apply-template", &request(fields)).ok()["prompt"].clone();
+    assert_eq!(prompt(json!({})), "<user>Hi</><assistant>Once");
+    let goes_on = json!({ "continue_final_message": true, "add_generation_prompt": false });
+    assert_eq!(prompt(goes_on.clone()), "<user>Hi</><assistant>Once");
+    assert_eq!(prompt(json!({ "continue_final_message": false })), "<user>Hi</><assistant>Once</><assistant>");
+    let ends = json!({ "continue_final_message": false, "add_generation_prompt": false });
+    assert_eq!(prompt(ends.clone()), "<user>Hi</><assistant>Once</>");
+    assert_eq!(
+        prompt(with(ends.clone(), json!({ "chat_template_kwargs": { "mood": "!" } }))),
+        "<user>Hi</><assistant>Once</>!"
+    );
+    // A chat has the same prompt.
+    for fields in [json!({}), goes_on, ends] {
+        let text = prompt(fields.clone());
+        let tokens =
+            post(address, "/tokenize", &json!({ "content": text.clone() })).ok()["tokens"].as_array().unwrap().len();
+        let chat = with(request(fields), json!({ "max_tokens": 1 }));
+        assert_eq!(post(address, "/v1/chat/completions", &chat).ok()["usage"]["prompt_tokens"], tokens);
+        let counted = post(address, "/v1/chat/completions/input_tokens", &chat).ok();
+        assert_eq!(counted, json!({ "object": "response.input_tokens", "input_tokens": tokens }));
+        let told = post(address, "/v1/chat/completions", &with(chat, json!({ "verbose": true }))).ok();
+        assert!(told["__verbose"]["prompt"].as_str().unwrap().ends_with(text.as_str().unwrap()), "{told}");
+    }
+    let both = json!({ "continue_final_message": true, "add_generation_prompt": true });
+    let nothing = json!({ "continue_final_message": true, "messages": [{ "role": "user", "content": "Hi" }] });
+    for (fields, named) in [(both, "continue_final_message"), (nothing, "continue_final_message")] {
+        let (status, sentence, field) = post(address, "/v1/chat/completions", &request(fields)).fault();
+        assert_eq!((status, field.as_str()), (400, named), "{sentence}");
+    }
+}
+
+#[test]
+fn templates_know_the_date_and_the_tools_as_a_text() {
+    let mut entry = stories();
+    entry.template = Some("{{ date_string }}|{{ datetime }}|{{ functions }}|{{ messages[0].content }}".into());
+    let address = serve(vec![entry], |_| {});
+    let tool = json!({ "type": "function", "function": { "name": "clock", "parameters": { "type": "object", "properties": {} } } });
+    let request = json!({ "messages": [{ "role": "user", "content": "Hi" }], "tools": [tool] });
+    let prompt = post(address, "/apply-template", &request).ok()["prompt"].as_str().unwrap().to_owned();
+    let parts: Vec<&str> = prompt.split('|').collect();
+    let today: Vec<&str> = parts[0].split(' ').collect();
+    assert_eq!(parts[1], [today[1], today[0], today[2]].join(" "));
+    assert!(today[2].parse::<u16>().unwrap() >= 2024, "{prompt}");
+    let functions: Value = serde_json::from_str(parts[2]).unwrap();
+    assert_eq!(functions[0]["name"], "clock");
+    let own = with(request, json!({ "chat_template_kwargs": { "date_string": "a day" } }));
+    assert!(post(address, "/apply-template", &own).ok()["prompt"].as_str().unwrap().starts_with("a day|"));
+}
+
+#[test]
+fn requests_for_vectors_at_the_same_time_get_their_own() {
+    let address = serve(vec![stories()], |_| {});
+    let texts: Vec<Value> =
+        (0..12).map(|i| json!(["a cat", format!("a dog and {i} friends"), "so ".repeat(1 + 9 * i)])).collect();
+    let ask = |input: &Value| post(address, "/v1/embeddings", &json!({ "input": input })).ok();
+    let alone: Vec<Value> = texts.iter().map(ask).collect();
+    let together: Vec<Value> = std::thread::scope(|scope| {
+        let threads: Vec<_> = texts.iter().map(|input| scope.spawn(move || ask(input))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    for (one, other) in alone.iter().zip(&together) {
+        assert_eq!((&one["data"], &one["usage"]), (&other["data"], &other["usage"]));
+    }
+    let tokens = post(address, "/tokenize", &json!({ "content": "a cat", "add_special": true })).ok()["tokens"].clone();
+    assert_eq!(ask(&json!([tokens, "a cat"]))["data"][0]["embedding"], alone[0]["data"][0]["embedding"]);
+    assert_eq!(ask(&tokens)["data"][0]["embedding"], alone[0]["data"][0]["embedding"]);
+    let mut row = tokens.as_array().unwrap().clone();
+    row.push("and a dog".into());
+    assert_eq!(ask(&row.clone().into())["data"].as_array().unwrap().len(), 1);
+    assert_eq!(ask(&json!([row, "a cat"]))["data"].as_array().unwrap().len(), 2);
+    let long = post(address, "/v1/embeddings", &json!({ "input": "so ".repeat(9999) }));
+    assert!(long.status == 400 && long.fault().1.contains("too large"), "{}", long.body);
+}

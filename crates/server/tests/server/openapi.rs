@@ -15,6 +15,10 @@ fn check(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
         "null" => value.is_null(),
         other => panic!("{other} is no type"),
     };
+    if let Some(either) = schema["anyOf"].as_array() {
+        let faults: Vec<String> = either.iter().filter_map(|schema| check(schema, value, at).err()).collect();
+        return if faults.len() < either.len() { Ok(()) } else { Err(faults.join(", and ")) };
+    }
     let of_kind = match &schema["type"] {
         Value::Array(kinds) => kinds.iter().any(is),
         Value::Null => true,
@@ -42,6 +46,19 @@ fn answers_are_as_the_document_says() {
         ("/v1/chat/completions", json!({ "messages": messages, "max_tokens": 4, "logprobs": true })),
         ("/v1/completions", json!({ "prompt": "Once", "max_tokens": 4 })),
         ("/v1/responses", json!({ "input": "Once", "max_output_tokens": 4 })),
+        ("/v1/chat/completions/input_tokens", json!({ "messages": messages })),
+        ("/v1/responses/input_tokens", json!({ "input": "Once" })),
+        ("/v1/messages", json!({ "messages": messages, "max_tokens": 4 })),
+        ("/v1/messages/count_tokens", json!({ "messages": messages })),
+        (
+            "/api/chat",
+            json!({ "messages": messages, "stream": false, "logprobs": true, "options": { "num_predict": 4 } }),
+        ),
+        ("/api/generate", json!({ "prompt": "Once", "stream": false, "options": { "num_predict": 4 } })),
+        ("/api/embed", json!({ "input": ["Once"] })),
+        ("/api/embeddings", json!({ "prompt": "Once" })),
+        ("/api/show", json!({ "model": "stories" })),
+        ("/completion", json!({ "prompt": [1, "Once"], "n_predict": 4, "logit_bias": [[5, false]] })),
         ("/v1/embeddings", json!({ "input": ["Once"] })),
         ("/tokenize", json!({ "content": "Once", "with_pieces": true })),
         ("/detokenize", json!({ "tokens": [1, 2] })),
@@ -59,7 +76,9 @@ fn answers_are_as_the_document_says() {
         assert_eq!(fault.status, 400);
         check(&schema(path, "post", "4XX"), &fault.json(), path).unwrap();
     }
-    for path in ["/health", "/ready", "/v1/models", "/openapi.json"] {
+    for path in
+        ["/health", "/ready", "/v1/models", "/openapi.json", "/api/tags", "/api/ps", "/api/version", "/props", "/slots"]
+    {
         check(&schema(path, "get", "200"), &get(address, path).ok(), path).unwrap();
     }
 }

@@ -221,3 +221,16 @@ fn what_would_change_the_answer_and_is_not_there_is_refused() {
     assert_eq!(get(address, &format!("{PATH}/%ff")).fault().0, 400);
     assert_eq!(get(address, &format!("{PATH}/resp_1/input_items?limit=x")).fault().0, 400);
 }
+
+#[test]
+fn a_prompt_is_counted_without_being_answered() {
+    let address = server();
+    let first = post(address, PATH, &json!({ "input": "Once upon", "max_output_tokens": 2 })).ok();
+    let on = json!({ "input": "Go on.", "previous_response_id": first["id"], "max_output_tokens": 2 });
+    let counted = post(address, "/v1/responses/input_tokens", &on).ok();
+    assert_eq!(counted["object"], "response.input_tokens");
+    assert_eq!(counted["input_tokens"], post(address, PATH, &on).ok()["usage"]["input_tokens"]);
+    assert_eq!(post(address, "/v1/responses/input_tokens", &json!({ "inputs": 1 })).status, 400);
+    // The same name as that of a response is not in the way.
+    assert_eq!(get(address, "/v1/responses/input_token").status, 404);
+}

@@ -1,7 +1,7 @@
 //! A server on a port of its own, and requests to it as bytes on a socket.
 #![allow(dead_code)]
 
-use akunu_server::{Catalog, Entry, Options, Server};
+use akunu_server::{Catalog, Entry, Options, Server, Source};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -20,6 +20,11 @@ pub fn serve(entries: Vec<Entry>, change: impl FnOnce(&mut Options)) -> SocketAd
 /// The model inside the binary.
 pub fn stories() -> Entry {
     Entry::embedded()
+}
+
+/// The same by another name.
+pub fn named(name: &str) -> Entry {
+    Entry::new(name, Source::Embedded)
 }
 
 /// An answer, read to its end.
@@ -104,6 +109,11 @@ pub fn send(address: SocketAddr, method: &str, path: &str, kind: &str, body: &[u
 
 pub fn get(address: SocketAddr, path: &str) -> Answer {
     send(address, "GET", path, "application/json", b"")
+}
+
+/// With another header.
+pub fn get_with(address: SocketAddr, path: &str, header: &str) -> Answer {
+    send(address, "GET", path, &format!("application/json\r\n{header}"), b"")
 }
 
 pub fn post(address: SocketAddr, path: &str, body: &Value) -> Answer {

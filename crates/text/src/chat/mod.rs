@@ -57,6 +57,19 @@ impl ChatTemplate {
         &self.source
     }
 
+    /// Variables that some templates want and that are not in a conversation: today's date in UTC, in two forms, and the tools'
+    /// functions as a text.
+    pub fn extras(tools: &[Value]) -> Map<String, Value> {
+        let functions: Vec<&Value> = tools.iter().map(|tool| &tool["function"]).collect();
+        let functions = serde_json::to_string_pretty(&functions).unwrap_or_default();
+        let extras = [
+            ("date_string", clock::strftime_now("%d %b %Y")),
+            ("datetime", clock::strftime_now("%b %d %Y")),
+            ("functions", functions),
+        ];
+        extras.into_iter().map(|(name, text)| (name.to_owned(), text.into())).collect()
+    }
+
     /// The prompt of a conversation. `input` is a map with `messages`, and with `tools`, `documents`,
     /// `add_generation_prompt` and any other variable that the template asks for.
     pub fn render(&self, input: &Value, bos: &str, eos: &str) -> Result<String, Error> {

@@ -1,6 +1,6 @@
 //! Which tokens may come next. Matching is `llguidance`'s; here it learns our vocabularies.
 
-use super::{Grammar, gbnf, limits};
+use super::{Grammar, STYLE, WHITE_SPACE, gbnf, limits};
 use crate::error::line;
 use crate::{Encode, Error, Tokenizer, guard};
 use akunu_limits::{Limits, Over, over};
@@ -132,11 +132,6 @@ impl Grammars {
 }
 
 const NO_SENSE: &str = "the library that matches it could not make sense of it";
-
-/// White space between the parts of JSON: a space, or a line with its indentation; not without end, for models that stray.
-const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,16}";
-/// Where a schema says how it is to be written.
-const STYLE: &str = "x-guidance";
 
 fn json(schema: serde_json::Value) -> TopLevelGrammar {
     TopLevelGrammar::from_json_schema(styled(schema))

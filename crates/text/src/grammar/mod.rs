@@ -12,6 +12,11 @@ mod matching;
 pub(crate) use lark::{lark_of, regex_literal, schema_within_limits};
 pub use matching::{Grammars, Matcher};
 
+/// White space between the parts of JSON: a space, or a line with its indentation; not without end, for models that stray.
+pub(crate) const WHITE_SPACE: &str = r"\x20|\x0D?\x0A[\x20\x09]{0,16}";
+/// Where a schema says how it is to be written.
+pub(crate) const STYLE: &str = "x-guidance";
+
 /// The form that a text must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grammar {

@@ -24,6 +24,9 @@ pub struct Family {
     pub text: (&'static str, &'static str),
     /// What stands between parts of a reply and means nothing by itself.
     pub turns: &'static [&'static str],
+    /// What a reply of one call begins and ends with where a model does not keep to its template: several do not, and nothing
+    /// else that begins so and names a tool can be meant.
+    pub strays: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Copy)]
@@ -71,6 +74,7 @@ fn family(name: &'static str, first: &str, middle: &'static str, after: &str) ->
         lead: "",
         text: ("", ""),
         turns: &[],
+        strays: &[],
     }
 }
 
@@ -115,7 +119,11 @@ pub fn families() -> Vec<Family> {
         list("cohere", "<|START_ACTION|>[\n    ", (before, PARAMETERS, "}"), ",\n    ", "\n]<|END_ACTION|>")
     };
     vec![
-        marked("hermes", "<tool_call>\n{\"name\": \"", ARGUMENTS, "}\n</tool_call>", "\n"),
+        Family {
+            // Qwen2.5-Coder writes all its calls so.
+            strays: &[("```json\n{\"name\": \"", "}\n```"), ("{\"name\": \"", "}")],
+            ..marked("hermes", "<tool_call>\n{\"name\": \"", ARGUMENTS, "}\n</tool_call>", "\n")
+        },
         tagged(
             marked("qwen-xml", "<tool_call>\n<function=", ">\n", "</function>\n</tool_call>", "\n"),
             "<parameter=",

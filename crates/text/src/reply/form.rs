@@ -9,7 +9,7 @@ use super::parameters::Kind;
 use super::reader::is_name;
 use super::shape::Shape;
 use super::{Inner, Tool, ToolChoice, ToolInput};
-use crate::grammar::{lark_of, regex_literal, schema_within_limits};
+use crate::grammar::{STYLE, WHITE_SPACE, lark_of, regex_literal, schema_within_limits};
 use crate::{Error, Grammar};
 
 /// Any text.
@@ -76,6 +76,9 @@ impl Form<'_> {
         if !tools.is_empty() {
             let free = !calls_only && answer.is_none();
             starts.extend(self.calls(tools, parallel && pieces.next.is_some(), free, gap)?);
+            if free {
+                starts.extend(self.strays(tools)?);
+            }
         }
         if !calls_only {
             // Only a token ends a text that may be anything.
@@ -91,7 +94,8 @@ impl Form<'_> {
                     format!("{gap}{open}answer {close}")
                 }
                 None => {
-                    self.rule("FREE", &free_text(&self.excluded(!tools.is_empty())));
+                    let excluded = if tools.is_empty() { Vec::new() } else { self.excluded(tools) };
+                    self.rule("FREE", &text_without(&excluded));
                     format!("{open}FREE {close}")
                 }
             };
@@ -109,19 +113,50 @@ impl Form<'_> {
         Ok(())
     }
 
-    /// What a free text does not hold, as a regular expression.
-    fn excluded(&self, calls: bool) -> Option<String> {
+    /// What a text beside calls is not, as regular expressions.
+    fn excluded(&self, tools: &[&Tool]) -> Vec<String> {
         let pieces = &self.inner.pieces;
-        if !calls {
-            return None;
-        }
         if self.inner.family.bare {
             // What begins as a call is one.
             let begins: Vec<String> = pieces.first.marked().iter().map(|c| escape(&c.to_string())).collect();
-            return Some(format!("\\s*{}(?s:.*)", begins.join("\\s*")));
+            return vec![format!("\\s*{}(?s:.*)", begins.join("\\s*"))];
         }
         let (marker, _) = pieces.first.split_marker();
-        marker.text().map(|marker| format!("(?s:.*){}(?s:.*)", escape(marker)))
+        let marker = marker.text().map(|marker| format!("(?s:.*){}(?s:.*)", escape(marker)));
+        marker.into_iter().chain(self.begins_as_stray(tools)).collect()
+    }
+
+    /// How a stray call of one of the tools begins, up to the end of the tool's name, and whatever follows.
+    fn begins_as_stray(&self, tools: &[&Tool]) -> Option<String> {
+        let pieces = &self.inner.pieces;
+        let name_ends: String = pieces.middle.exact().into_iter().take(1).collect();
+        let names: Vec<String> = tools.iter().map(|tool| escape(&tool.name)).collect();
+        let firsts: Vec<String> = pieces.strays.iter().map(|stray| spaced(&stray.first)).collect();
+        let begins = format!("\\s*(?:{})(?:{}){}(?s:.*)", firsts.join("|"), names.join("|"), escape(&name_ends));
+        (!firsts.is_empty()).then_some(begins)
+    }
+
+    /// Ways to begin with a stray call.
+    fn strays(&mut self, tools: &[&Tool]) -> Result<Vec<String>, Error> {
+        let pieces = &self.inner.pieces;
+        let mut starts = Vec::new();
+        for (number, tool) in tools.iter().enumerate() {
+            if pieces.strays.is_empty() || tool.is_raw() {
+                continue;
+            }
+            let arguments = format!("stray_arguments_{number}");
+            // White space as the model likes it.
+            let schema = self.styled(tool.schema(), tool, true, json!({ "whitespace_pattern": WHITE_SPACE }))?;
+            self.rule(&arguments, &format!("%json {schema}"));
+            for (kind, stray) in pieces.strays.iter().enumerate() {
+                let name = format!("{kind}_{number}");
+                let head = format!("{}{}{}", spaced(&stray.first), escape(&tool.name), spaced(&pieces.middle));
+                self.rule(&format!("STRAY_{name}"), &format!("/\\s*{head}/"));
+                self.rule(&format!("STRAY_END_{name}"), &format!("/{}/", spaced(&stray.after)));
+                starts.push(format!("STRAY_{name} {arguments} STRAY_END_{name}"));
+            }
+        }
+        Ok(starts)
     }
 
     /// Ways to begin with calls.
@@ -160,11 +195,13 @@ impl Form<'_> {
             let (marker, rest) = pieces.first.split_marker();
             match marker.text() {
                 Some(text) => {
-                    self.rule(&format!("before[suffix={}]", quoted(text)), ANY);
+                    let before = text_without(self.begins_as_stray(tools).as_slice());
+                    self.rule(&format!("before[suffix={}]", quoted(text)), &before);
                     starts.push(format!("before {}calls", rest.lark()));
                 }
                 None if pieces.text.0.is_empty() => {
-                    self.rule("BEFORE", ANY);
+                    let before = text_without(self.begins_as_stray(tools).as_slice());
+                    self.rule("BEFORE", &before);
                     starts.push(format!("BEFORE {first}calls"));
                 }
                 None => starts.push(format!("{gap}{first}calls")),
@@ -200,15 +237,18 @@ impl Form<'_> {
     }
 
     /// A schema, written as templates write JSON, so that a call is found again in the history as it was generated.
-    pub fn schema(&self, mut schema: Value, tool: &Tool, object: bool) -> Result<String, Error> {
+    pub fn schema(&self, schema: Value, tool: &Tool, object: bool) -> Result<String, Error> {
+        let style = json!({ "item_separator": ", ", "key_separator": ": ", "whitespace_flexible": false });
+        self.styled(schema, tool, object, style)
+    }
+
+    fn styled(&self, mut schema: Value, tool: &Tool, object: bool, mut style: Value) -> Result<String, Error> {
         if object && let Some(map) = schema.as_object_mut() {
             map.remove("$schema");
         }
-        let style = json!({
-            "item_separator": ", ", "key_separator": ": ", "whitespace_flexible": false, "lenient": !tool.strict,
-        });
+        style["lenient"] = (!tool.strict).into();
         if let Some(map) = schema.as_object_mut() {
-            map.insert("x-guidance".into(), style);
+            map.insert(STYLE.into(), style);
         }
         let text = schema.to_string();
         schema_within_limits(&text)
@@ -303,12 +343,28 @@ fn searched(pattern: &str) -> Option<String> {
     (parsed.properties().look_set().is_empty() && !splits).then(|| format!("/{start}(?:{}){end}/", regex_literal(rest)))
 }
 
-/// A text that is not as `excluded` says.
-fn free_text(excluded: &Option<String>) -> String {
-    match excluded {
-        Some(excluded) => format!("{ANY} & ~/{excluded}/"),
-        None => ANY.to_owned(),
+/// Any text but these, as regular expressions.
+fn text_without(excluded: &[String]) -> String {
+    let all: Vec<String> = excluded.iter().map(|excluded| format!(" & ~/{excluded}/")).collect();
+    format!("{ANY}{}", all.concat())
+}
+
+/// A fixed text as a regular expression, with white space, though not without end, around the signs of JSON.
+fn spaced(literal: &Literal) -> String {
+    let mut out = String::new();
+    let is_sign = |c: char| "{},:".contains(c);
+    let mut after_sign = false;
+    for c in literal.marked() {
+        if after_sign || is_sign(c) {
+            out.push_str("\\s{0,16}");
+        }
+        out.push_str(&escape(&c.to_string()));
+        after_sign = is_sign(c);
     }
+    if after_sign {
+        out.push_str("\\s{0,16}");
+    }
+    out
 }
 
 /// Text as a regular expression in the language of grammars.

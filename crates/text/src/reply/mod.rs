@@ -105,7 +105,14 @@ struct Pieces {
     /// Around strings, where arguments are no JSON.
     quote: Option<Literal>,
     turns: Vec<Literal>,
+    strays: Vec<Stray>,
     think: Option<(Literal, Literal)>,
+}
+
+/// What stands around a call that is the whole reply.
+struct Stray {
+    first: Literal,
+    after: Literal,
 }
 
 struct TagPieces {
@@ -156,6 +163,11 @@ impl ReplyFormat {
             tags,
             quote,
             turns: family.turns.iter().map(|turn| literal(turn)).collect(),
+            strays: family
+                .strays
+                .iter()
+                .map(|(first, after)| Stray { first: literal(first), after: literal(after) })
+                .collect(),
             think: thinking.as_ref().map(|tags| (literal(&tags.open), literal(&tags.close))),
         };
         let tokenizer = tokenizer.clone();
@@ -199,12 +211,17 @@ impl ReplyFormat {
         )
     }
 
-    /// The prompt that asks for a reply to `messages`, made by the template that the form was read from; `tools` are as
-    /// templates take them. A reply that has begun, as the last message, is gone on with.
+    /// Whether the last message is a reply that can be gone on with.
+    pub fn is_begun(messages: &[Value]) -> bool {
+        messages.last().is_some_and(|last| last["role"] == "assistant" && last.get("tool_calls").is_none())
+    }
+
+    /// The prompt that asks for a reply to messages, or that goes on with the last of them where that is said, made by the
+    /// template that the form was read from; `tools` are as templates take them.
     pub fn prompt(
         &self,
         template: &ChatTemplate,
-        mut messages: Vec<Value>,
+        (mut messages, goes_on): (Vec<Value>, bool),
         mut variables: Map<String, Value>,
         tools: &[Value],
     ) -> Result<String, Error> {
@@ -216,11 +233,15 @@ impl ReplyFormat {
                 instruct(&mut messages, &self.instructions(tools));
             }
         }
-        let begun = match messages.last() {
-            Some(last) if last["role"] == "assistant" && last.get("tool_calls").is_none() => messages.pop(),
-            _ => None,
-        };
-        variables.entry("add_generation_prompt").or_insert(true.into());
+        let begun = if goes_on { messages.pop() } else { None };
+        match &begun {
+            // What has begun comes after the prompt for it.
+            Some(_) => drop(variables.insert("add_generation_prompt".into(), true.into())),
+            None => drop(variables.entry("add_generation_prompt").or_insert(true.into())),
+        }
+        for (name, extra) in ChatTemplate::extras(tools) {
+            variables.entry(name).or_insert(extra);
+        }
         variables.insert("messages".into(), messages.into());
         let tokenizer = &self.inner.tokenizer;
         let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;

@@ -30,6 +30,8 @@ pub struct ReplyReader {
     ends_thoughts: Vec<Vec<char>>,
     state: State,
     calls: usize,
+    /// Which of the strays the call that is read now is, if any.
+    stray: Option<usize>,
     /// Characters that may become a marker; in a call, all that it would be as text.
     held: String,
     /// White space that is text only if more text follows.
@@ -55,7 +57,8 @@ enum Then {
     Text,
     /// Whatever a reply can begin with.
     Beginning,
-    Name,
+    /// Of a call, or of such a stray.
+    Name(Option<usize>),
     Arguments(String, Entry),
     /// A call is over.
     Called,
@@ -83,6 +86,7 @@ impl ReplyReader {
             ends_thoughts: pieces.think.iter().map(|(_, close)| close.exact()).collect(),
             state: State::Thought,
             calls: 0,
+            stray: None,
             held: String::new(),
             blank: String::new(),
             trims: pieces.think.is_some() || !tools.is_empty(),
@@ -181,9 +185,13 @@ impl ReplyReader {
         let mut options = Vec::new();
         options.extend(pieces.think.as_ref().map(|(open, _)| option(open, Then::Thought)));
         if !self.tools.is_empty() {
-            options.push(option(&pieces.first, Then::Name));
+            options.push(option(&pieces.first, Then::Name(None)));
             if !pieces.lead.is_empty() {
-                options.push(option(&pieces.lead.followed_by(&pieces.first), Then::Name));
+                options.push(option(&pieces.lead.followed_by(&pieces.first), Then::Name(None)));
+            }
+            if self.calls == 0 {
+                let strays = pieces.strays.iter().enumerate();
+                options.extend(strays.map(|(n, stray)| option(&stray.first, Then::Name(Some(n)))));
             }
         }
         options.push(option(&pieces.text.0, Then::Text));
@@ -223,7 +231,10 @@ impl ReplyReader {
             Then::Thought => self.state = State::Thought,
             Then::Text => self.state = State::Text,
             Then::Beginning => self.begin(),
-            Then::Name => return self.state = State::Name(String::new()),
+            Then::Name(stray) => {
+                self.stray = stray;
+                return self.state = State::Name(String::new());
+            }
             Then::Arguments(name, entry) => {
                 let Some(tool) = self.tools.iter().find(|tool| tool.name == name) else { return };
                 let mut arguments = Box::new(Arguments::new(&self.inner, tool, entry));
@@ -243,12 +254,15 @@ impl ReplyReader {
 
     /// After a call: another one, the end of all, or text.
     fn called(&mut self) {
+        self.trims = true;
+        if self.stray.take().is_some() {
+            return self.state = State::Text;
+        }
         let pieces = &self.inner.pieces;
         let option = |literal: &Literal, then| Fixed::new(literal.marked(), then);
-        let next = pieces.next.iter().map(|next| option(next, Then::Name));
+        let next = pieces.next.iter().map(|next| option(next, Then::Name(None)));
         let turns = pieces.turns.iter().map(|turn| option(turn, Then::Beginning));
         let options = next.chain([option(&pieces.close, Then::Text)]).chain(turns);
-        self.trims = true;
         self.expect(options.flatten().collect());
     }
 
@@ -286,10 +300,14 @@ impl ReplyReader {
         match progress {
             Progress::More => self.state = State::Arguments(arguments),
             Progress::CallOver => self.called(),
-            Progress::Over => match Fixed::new(self.inner.pieces.after.marked(), Then::Called) {
-                Some(after) => self.expect(vec![after]),
-                None => self.called(),
-            },
+            Progress::Over => {
+                let pieces = &self.inner.pieces;
+                let after = self.stray.map_or(&pieces.after, |stray| &pieces.strays[stray].after);
+                match Fixed::new(after.marked(), Then::Called) {
+                    Some(after) => self.expect(vec![after]),
+                    None => self.called(),
+                }
+            }
             Progress::Wrong(text) => text.chars().for_each(|c| self.read(c)),
         }
     }

@@ -57,8 +57,12 @@ impl Probe<'_> {
             let function = json!({ "name": name, "description": "A tool.", "parameters": parameters });
             json!({ "type": "function", "function": function })
         };
-        let input = json!({ "messages": messages, "tools": NAMES.map(tool), "add_generation_prompt": prompt });
-        self.template.render(&input, self.tokenizer.bos_text(), self.tokenizer.eos_text()).ok()
+        let tools = NAMES.map(tool);
+        let mut input = ChatTemplate::extras(&tools);
+        input.insert("messages".into(), messages.into());
+        input.insert("tools".into(), tools.to_vec().into());
+        input.insert("add_generation_prompt".into(), prompt.into());
+        self.template.render(&input.into(), self.tokenizer.bos_text(), self.tokenizer.eos_text()).ok()
     }
 
     /// The family whose calls look like the template's, and whether arguments are text to the template.

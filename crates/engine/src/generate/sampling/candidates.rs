@@ -1,5 +1,6 @@
 //! The candidates for the next token, and the stages that remove some of them. Every stage keeps at least one.
 
+use super::LogProbs;
 use akunu_plan::Draws;
 use akunu_plan::draw::{Candidate, order};
 
@@ -257,6 +258,19 @@ impl Candidates {
         let at = self.items.iter().position(|c| c.1 == token);
         let probabilities = self.probabilities();
         -at.map_or(1.0, |i| probabilities[i]).log2()
+    }
+
+    /// Log-probabilities of `chosen` and of the `n` likeliest that can be drawn at all.
+    pub fn log_probabilities(&mut self, chosen: u32, n: usize) -> LogProbs {
+        self.sort(n);
+        let at = self.items.iter().position(|c| c.1 == chosen);
+        self.probabilities();
+        let of = |i: usize| self.weights[i].ln();
+        let likeliest = (0..n.min(self.items.len())).filter(|i| self.weights[*i] > 0.0);
+        LogProbs {
+            chosen: at.map_or(f32::NEG_INFINITY, of),
+            top: likeliest.map(|i| (self.items[i].1, of(i))).collect(),
+        }
     }
 
     /// One of them, by probability.

@@ -228,6 +228,8 @@ pub struct Sampler {
     options: SamplingOptions,
     /// Where no stage needs all candidates.
     draw: Option<DrawVars>,
+    /// What was drawn from stays, to be asked for.
+    keeps: bool,
     /// Where DRY's breakers are looked up.
     tokenizer: Option<Tokenizer>,
     /// Tokens chosen so far.
@@ -244,6 +246,7 @@ impl Sampler {
         Self {
             mu: options.mirostat.map_or(0.0, |m| 2.0 * m.tau),
             draw: options.on_backend(),
+            keeps: false,
             options,
             tokenizer: None,
             index: 0,
@@ -257,6 +260,18 @@ impl Sampler {
     pub fn with_tokenizer(mut self, tokenizer: Option<&Tokenizer>) -> Self {
         self.tokenizer = tokenizer.cloned();
         self
+    }
+
+    /// Whose [`Self::sampled`] is asked for: every token goes through the chain.
+    #[must_use]
+    pub(crate) fn keeping(mut self) -> Self {
+        (self.keeps, self.draw) = (true, None);
+        self
+    }
+
+    /// Log-probabilities of `chosen`, which was drawn last, and of the `n` likeliest of what it was drawn from.
+    pub(crate) fn sampled(&mut self, chosen: u32, n: usize) -> LogProbs {
+        self.candidates.log_probabilities(chosen, n)
     }
 
     /// As if `index` tokens had been chosen already.
@@ -290,7 +305,7 @@ impl Sampler {
     pub fn sample_allowed(&mut self, logits: &[f32], history: &[u32], allowed: Option<&[u32]>) -> u32 {
         let draws = Draws::new(self.options.seed, self.index);
         self.index += 1;
-        if allowed.is_none() && self.options.is_plain_greedy() {
+        if allowed.is_none() && self.options.is_plain_greedy() && !self.keeps {
             return argmax(logits);
         }
         let o = &self.options;

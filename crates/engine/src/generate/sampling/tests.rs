@@ -365,3 +365,26 @@ fn the_backend_draws_what_the_host_draws() {
     ];
     on_host.iter().for_each(|o| assert_eq!(o.on_backend(), None, "{o:?}"));
 }
+
+#[test]
+fn what_a_token_was_drawn_by_is_what_the_chain_left() {
+    for row in logit_rows() {
+        let all: Vec<(u32, f64)> = sorted(&row).into_iter().map(|(token, l)| (token, l / 0.5)).take(3).collect();
+        let known: Vec<(u32, f64)> = all.iter().map(|c| c.0).zip(softmax(&all)).collect();
+        let options = SamplingOptions { temperature: 0.5, top_k: 3, top_p: 1.0, min_p: 0.0, ..Default::default() };
+        let mut sampler = Sampler::new(options.clone()).keeping();
+        let token = sampler.sample(&row, &[]);
+        assert_eq!(token, Sampler::new(options).sample(&row, &[]), "asking changes the draw");
+        let got = sampler.sampled(token, 2);
+        let top: Vec<u32> = got.top.iter().map(|t| t.0).collect();
+        let likely: Vec<u32> = known.iter().take(2).filter(|k| k.1 as f32 > 0.0).map(|k| k.0).collect();
+        assert_eq!(top, likely, "{row:?}");
+        for (token, log) in got.top.into_iter().chain([(token, got.chosen)]) {
+            let p = known.iter().find(|k| k.0 == token).unwrap().1;
+            assert!((f64::from(log).exp() - p).abs() < 1e-5, "{token}: {log} of {p}");
+        }
+    }
+    let mut greedy = Sampler::new(SamplingOptions::default()).keeping();
+    let token = greedy.sample(&[0.5, 2.0, 1.0], &[]);
+    assert_eq!((token, greedy.sampled(token, 5)), (1, LogProbs { chosen: 0.0, top: vec![(1, 0.0)] }));
+}

@@ -4,7 +4,7 @@ use super::events::Events;
 use super::history::{self, Turn};
 use super::message::Head;
 use crate::App;
-use crate::answer::{self, Answer, Ask, Prompt, Think, Tools};
+use crate::answer::{self, Answer, Ask, Conversation, Prompt, Think, Tools};
 use crate::dialects::openai::sampling::{Sampling, max_tokens, stops};
 use crate::http::body::Fields;
 use crate::http::stream::Framing;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// What the prompt is made of, and the form of the answer.
 #[derive(Debug, Deserialize, JsonSchema)]
-pub struct Conversation {
+pub struct Content {
     model: Option<String>,
     messages: Vec<Turn>,
     /// A text, or blocks of text.
@@ -33,15 +33,12 @@ pub struct Conversation {
     output_format: Option<OutputFormat>,
 }
 
-/// How the answer is chosen and sent.
+/// How the answer ends and is sent. How its tokens are chosen is asked as everywhere: with more fields than Anthropic has.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Generation {
     max_tokens: Option<i64>,
     stop_sequences: Option<Vec<String>>,
     stream: Option<bool>,
-    temperature: Option<f32>,
-    top_k: Option<i64>,
-    top_p: Option<f32>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -115,21 +112,27 @@ enum OutputFormat {
 /// Fields that change nothing in the answer: who asks, where it is computed, what to keep in a cache that keeps everything.
 pub const HARMLESS: &[&str] = &["metadata", "service_tier", "inference_geo", "speed", "cache_control"];
 
-fn take(mut fields: Fields) -> Result<(Conversation, Generation), Problem> {
-    let both = (fields.take()?, fields.take()?);
+struct Request {
+    content: Content,
+    generation: Generation,
+    sampling: Sampling,
+}
+
+fn take(mut fields: Fields) -> Result<Request, Problem> {
+    let request = Request { content: fields.take()?, generation: fields.take()?, sampling: fields.take()? };
     fields.ignore(HARMLESS);
     if let Some(context) = fields.field::<Value>("context_management")? {
         check_context_management(&context)?;
     }
     fields.end()?;
-    Ok(both)
+    Ok(request)
 }
 
 pub async fn create(State(app): State<Arc<App>>, fields: Fields) -> Result<Response, Problem> {
-    let (conversation, generation) = take(fields)?;
-    let streams = generation.stream.unwrap_or(false);
-    let omits = conversation.thinking.as_ref().is_some_and(Thinking::is_omitted);
-    let answer = Answer::start(&app, ask(&app, conversation, generation)?).await?;
+    let request = take(fields)?;
+    let streams = request.generation.stream.unwrap_or(false);
+    let omits = request.content.thinking.as_ref().is_some_and(Thinking::is_omitted);
+    let answer = Answer::start(&app, ask(&app, request)?).await?;
     let head = Head::new(answer.model(), omits);
     if streams {
         let events = Events::new(head, answer.prompt());
@@ -140,37 +143,29 @@ pub async fn create(State(app): State<Arc<App>>, fields: Fields) -> Result<Respo
 }
 
 pub async fn count_tokens(State(app): State<Arc<App>>, fields: Fields) -> Result<Json<Value>, Problem> {
-    let (conversation, generation) = take(fields)?;
-    let tokens = answer::count(&app, ask(&app, conversation, generation)?).await?;
+    let tokens = answer::count(&app, ask(&app, take(fields)?)?).await?;
     Ok(Json(json!({ "input_tokens": tokens })))
 }
 
-fn ask(app: &App, conversation: Conversation, generation: Generation) -> Result<Ask, Problem> {
-    let Conversation { model, messages, system, tools, tool_choice, thinking, output_config, output_format } =
-        conversation;
+fn ask(app: &App, request: Request) -> Result<Ask, Problem> {
+    let Request { content, generation, sampling } = request;
+    let Content { model, messages, system, tools, tool_choice, thinking, output_config, output_format } = content;
     let most = app.options.limits.messages;
     if messages.is_empty() || messages.len() > most {
         return Err(Problem::field("messages", format!("messages must have between 1 and {most} messages")));
     }
     let tools = self::tools(tools.unwrap_or_default(), tool_choice)?;
-    let sampling = Sampling {
-        temperature: generation.temperature,
-        top_k: generation.top_k,
-        top_p: generation.top_p,
-        ..Sampling::default()
-    };
-    let mut options = sampling.options()?.max_tokens(max_tokens(app, "max_tokens", generation.max_tokens)?);
-    options.stop = stops("stop_sequences", generation.stop_sequences.unwrap_or_default())?;
+    let (mut options, biases) = sampling.options()?;
+    options.max_tokens = max_tokens(app, "max_tokens", generation.max_tokens)?;
+    options.stop.extend(stops("stop_sequences", generation.stop_sequences.unwrap_or_default())?);
     let (effort, format) = output_config.map_or((None, None), |config| (config.effort, config.format));
     let mut variables = Map::new();
     if let Some(effort) = effort {
         variables.insert("reasoning_effort".into(), effort.name().into());
     }
+    let conversation = Conversation::new(history::plain(system, messages)?, variables);
     Ok(Ask {
-        model,
-        prompt: Prompt::Messages { messages: history::plain(system, messages)?, variables },
-        options,
-        choices: 1,
+        biases,
         form: format
             .or(output_format)
             .map(|OutputFormat::JsonSchema { schema }| Grammar::JsonSchema(Value::Object(schema).to_string())),
@@ -181,6 +176,7 @@ fn ask(app: &App, conversation: Conversation, generation: Generation) -> Result<
             Some(Thinking::Adaptive { .. }) => Think::Upto(None),
         },
         tools,
+        ..Ask::new(model, Prompt::Messages(conversation), options)
     })
 }
 

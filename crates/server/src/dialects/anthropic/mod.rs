@@ -1,4 +1,5 @@
-//! Anthropic's API. Its headers `anthropic-version` and `anthropic-beta` are taken and change nothing.
+//! Anthropic's API. Of its headers, `anthropic-version` tells it from OpenAI's at `/v1/models`, and `anthropic-beta` changes
+//! nothing.
 
 mod events;
 mod history;
@@ -6,15 +7,21 @@ mod message;
 mod messages;
 
 use crate::App;
+use crate::dialects::openai::sampling::Sampling;
 use crate::dialects::operation::{Operation, post};
+use crate::http::body::short;
 use crate::problem::{Kind, Problem};
-use messages::{Conversation, Generation};
+use axum::http::HeaderMap;
+use messages::{Content, Generation};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::{Duration, UNIX_EPOCH};
 
 pub fn operations() -> Vec<Operation> {
     let takes = |operation: Operation| {
-        let operation = operation.takes::<Conversation>().takes::<Generation>().ignores(messages::HARMLESS);
+        let operation = operation.takes::<Content>().takes::<Generation>();
+        let operation = operation.takes::<Sampling>().ignores(messages::HARMLESS);
         operation.ignores(&["context_management"])
     };
     let message = json!({
@@ -46,11 +53,49 @@ pub fn model(app: &App, name: &str) -> Value {
     json!({ "type": "model", "id": name, "display_name": name, "created_at": created })
 }
 
+/// Which models to list.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+pub struct Page {
+    #[schemars(range(min = 1, max = 1000))]
+    limit: Option<usize>,
+    after_id: Option<String>,
+    before_id: Option<String>,
+}
+
+const USUAL_PAGE: usize = 20;
+const LARGEST_PAGE: usize = 1000;
+
 /// What `/v1/models` is to them.
-pub fn models(app: &App) -> Value {
+pub fn models(app: &App, page: &Page) -> Result<Value, Problem> {
+    let limit = page.limit.unwrap_or(USUAL_PAGE);
+    if !(1..=LARGEST_PAGE).contains(&limit) {
+        return Err(Problem::field("limit", format!("limit must be between 1 and {LARGEST_PAGE}")));
+    }
     let names: Vec<&String> = app.models.catalog.entries().iter().map(|entry| &entry.name).collect();
+    let place = |field: &str, id: &String| {
+        let at = names.iter().position(|name| *name == id);
+        at.ok_or_else(|| Problem::field(field, format!("{field}: there is no model {:?}", short(id))))
+    };
+    let (names, has_more) = match (&page.after_id, &page.before_id) {
+        (Some(_), Some(_)) => return Err(Problem::field("before_id", "before_id and after_id exclude each other")),
+        (None, Some(id)) => {
+            let before = &names[..place("before_id", id)?];
+            let skipped = before.len().saturating_sub(limit);
+            (&before[skipped..], skipped > 0)
+        }
+        (after, None) => {
+            let from = after.as_ref().map_or(Ok(0), |id| place("after_id", id).map(|at| at + 1))?;
+            let rest = &names[from..];
+            (&rest[..limit.min(rest.len())], rest.len() > limit)
+        }
+    };
     let data: Vec<Value> = names.iter().map(|name| model(app, name)).collect();
-    json!({ "data": data, "has_more": false, "first_id": names.first(), "last_id": names.last() })
+    Ok(json!({ "data": data, "has_more": has_more, "first_id": names.first(), "last_id": names.last() }))
+}
+
+/// Whether a request at an address of several APIs is one of this one: its clients say so.
+pub fn is_asked(headers: &HeaderMap) -> bool {
+    headers.contains_key("anthropic-version")
 }
 
 /// `{"type": "error", "error": …}`.

@@ -3,11 +3,11 @@
 use super::how::How;
 use super::lines::{Lines, Shape};
 use crate::App;
-use crate::answer::{self, Answer, Ask, Prompt, Tools};
+use crate::answer::{self, Answer, Ask, Conversation, Piece, Prompt, Tools};
 use crate::dialects::openai;
 use crate::http::body::Fields;
 use crate::http::stream::Framing;
-use crate::models::{Generator, InUse};
+use crate::models::{Generator, InUse, Keep};
 use crate::problem::Problem;
 use axum::Json;
 use axum::extract::State;
@@ -72,7 +72,7 @@ pub async fn chat(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Res
     if messages.is_empty() {
         return loaded.only(&how).await;
     }
-    let prompt = |_: &Generator, variables| Prompt::Messages { messages, variables };
+    let prompt = |_: &Generator, variables| Prompt::Messages(Conversation::new(messages, variables));
     loaded.answer(how, tools, prompt).await
 }
 
@@ -145,11 +145,11 @@ pub async fn generate(State(app): State<Arc<App>>, mut fields: Fields) -> Result
     }
     let prompt = |generator: &Generator, variables| {
         if raw || generator.template().is_none() && system.is_none() {
-            return Prompt::Text(text);
+            return Prompt::Row(vec![Piece::Text(text)]);
         }
         let system = system.map(|system| json!({ "role": "system", "content": system }));
         let messages = system.into_iter().chain([json!({ "role": "user", "content": text })]).collect();
-        Prompt::Messages { messages, variables }
+        Prompt::Messages(Conversation::new(messages, variables))
     };
     loaded.answer(how, Tools::none(), prompt).await
 }
@@ -166,19 +166,22 @@ impl<'a> Loaded<'a> {
         Self { app, model, shape }
     }
 
-    async fn load(&self) -> Result<(InUse<Generator>, Duration), Problem> {
+    async fn load(&self, keep: Option<Keep>) -> Result<(InUse<Generator>, Duration), Problem> {
         let began = Instant::now();
         let generator = self.app.models.generator(self.model.as_deref()).await?;
+        if let Some(keep) = keep {
+            self.app.models.keep(&generator, keep);
+        }
         Ok((generator, began.elapsed()))
     }
 
     /// With nothing to answer: loads it, or lets it go.
     async fn only(&self, how: &How) -> Result<Response, Problem> {
-        let (name, reason) = if how.lets_go {
+        let (name, reason) = if how.keep == Some(Keep::For(Duration::ZERO)) {
             self.app.models.let_go(self.model.as_deref()).await?;
             (self.model.clone().unwrap_or_default(), "unload")
         } else {
-            (self.load().await?.0.name.clone(), "load")
+            (self.load(how.keep).await?.0.name.clone(), "load")
         };
         Ok(Json(Lines::new(self.shape, &name, Duration::ZERO).only(reason)).into_response())
     }
@@ -189,12 +192,12 @@ impl<'a> Loaded<'a> {
         tools: Tools,
         prompt: impl FnOnce(&Generator, Map<String, Value>) -> Prompt,
     ) -> Result<Response, Problem> {
-        let (generator, loading) = self.load().await?;
+        let (generator, loading) = self.load(how.keep).await?;
         let prompt = prompt(&generator, how.variables);
         let How { options, form, think, .. } = how;
-        let ask = Ask { model: self.model, prompt, options, choices: 1, form, think, tools };
+        let ask = Ask { form, think, tools, ..Ask::new(self.model, prompt, options) };
         let answer = Answer::start(self.app, ask).await?;
-        let lines = Lines::new(self.shape, answer.model(), loading);
+        let lines = Lines::new(self.shape, answer.model(), loading).of(generator);
         if how.streams {
             return Ok(answer::send(Framing::Lines, answer, lines));
         }

@@ -1,10 +1,12 @@
 //! `/api/embed`, and `/api/embeddings` as it was before.
 
+use super::keep::KeepAlive;
 use super::nanos;
 use crate::App;
+use crate::answer::Piece;
 use crate::dialects::openai::sampling::OneOrMany;
 use crate::http::body::Fields;
-use crate::models::Item;
+use crate::models::{Item, Keep};
 use crate::problem::Problem;
 use akunu::TooLong;
 use axum::Json;
@@ -22,16 +24,18 @@ pub struct Embed {
     /// Cut what is too long. Where nobody says it is refused: nothing is cut in silence.
     truncate: Option<bool>,
     dimensions: Option<usize>,
+    keep_alive: Option<KeepAlive>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Embeddings {
     model: Option<String>,
     prompt: Option<String>,
+    keep_alive: Option<KeepAlive>,
 }
 
 /// How models are loaded and write, which changes no vector.
-pub const HARMLESS: &[&str] = &["options", "keep_alive"];
+pub const HARMLESS: &[&str] = &["options"];
 
 struct Embedded {
     model: String,
@@ -52,7 +56,8 @@ pub async fn embed(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Js
         Some(texts) => texts.into_vec(),
     };
     let too_long = if request.truncate.unwrap_or(false) { TooLong::Cut } else { TooLong::Refuse };
-    let embedded = vectors(&app, request.model, texts, too_long, request.dimensions).await?;
+    let keep = request.keep_alive.map(KeepAlive::read).transpose()?;
+    let embedded = vectors(&app, request.model, keep, texts, too_long, request.dimensions).await?;
     Ok(Json(json!({
         "model": embedded.model,
         "embeddings": embedded.vectors,
@@ -67,13 +72,15 @@ pub async fn embeddings(State(app): State<Arc<App>>, mut fields: Fields) -> Resu
     fields.ignore(HARMLESS);
     fields.end()?;
     let texts = request.prompt.into_iter().filter(|text| !text.is_empty()).collect();
-    let embedded = vectors(&app, request.model, texts, TooLong::Refuse, None).await?;
+    let keep = request.keep_alive.map(KeepAlive::read).transpose()?;
+    let embedded = vectors(&app, request.model, keep, texts, TooLong::Refuse, None).await?;
     Ok(Json(json!({ "embedding": embedded.vectors.into_iter().next().unwrap_or_default() })))
 }
 
 async fn vectors(
     app: &App,
     model: Option<String>,
+    keep: Option<Keep>,
     texts: Vec<String>,
     too_long: TooLong,
     dimensions: Option<usize>,
@@ -84,9 +91,13 @@ async fn vectors(
     }
     let began = Instant::now();
     let reader = app.models.embedder(model.as_deref()).await?;
+    if let Some(keep) = keep {
+        app.models.keep(&reader, keep);
+    }
     let loading = began.elapsed();
     let (model, width) = (reader.name.clone(), reader.dimensions(dimensions)?);
-    let mut read = reader.read(texts.into_iter().map(Item::Text).collect(), too_long).await?;
+    let mut read =
+        reader.read(texts.into_iter().map(|text| Item::Row(vec![Piece::Text(text)])).collect(), too_long).await?;
     for vector in &mut read.vectors {
         vector.truncate(width);
         akunu::normalize(vector);

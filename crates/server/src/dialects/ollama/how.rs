@@ -1,11 +1,14 @@
 //! How to answer: the fields that chats and prompts share.
 
+use super::keep::KeepAlive;
 use crate::App;
 use crate::answer::Think;
+use crate::dialects::openai;
 use crate::dialects::openai::sampling::{OneOrMany, Sampling, max_tokens};
 use crate::http::body::Fields;
+use crate::models::Keep;
 use crate::problem::Problem;
-use akunu::{GenerateOptions, Grammar, Mirostat};
+use akunu::{GenerateOptions, Grammar};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -18,8 +21,13 @@ pub struct Shared {
     options: Option<Map<String, Value>>,
     /// Whether to think, or how much: low, medium, high.
     think: Option<Value>,
-    /// How long the model stays; 0 with nothing to answer lets it go. Else it stays until others need its memory.
-    keep_alive: Option<Value>,
+    /// Whether to tell how likely tokens were.
+    logprobs: Option<bool>,
+    #[schemars(range(max = 20))]
+    top_logprobs: Option<usize>,
+    /// How long the model stays after its last request: seconds, or a duration such as `5m`; below 0, and where nobody says,
+    /// until others need its memory.
+    keep_alive: Option<KeepAlive>,
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -65,8 +73,8 @@ pub struct How {
     pub think: Think,
     /// Other variables of the template.
     pub variables: Map<String, Value>,
-    /// The model is to go.
-    pub lets_go: bool,
+    /// How long the model stays; `None`: as it was.
+    pub keep: Option<Keep>,
 }
 
 impl How {
@@ -76,6 +84,8 @@ impl How {
         fields.end()?;
         let options = shared.options.unwrap_or_default();
         let within = |problem: Problem| Problem { field: problem.field.map(|f| format!("options.{f}")), ..problem };
+        let mut options = settings(app, options.into()).map_err(within)?;
+        options.logprobs = openai::logprobs(shared.logprobs, shared.top_logprobs)?;
         let (think, effort) = think(shared.think)?;
         let mut variables = Map::new();
         if let Some(effort) = effort {
@@ -83,14 +93,11 @@ impl How {
         }
         Ok(How {
             streams: shared.stream.unwrap_or(true),
-            options: settings(app, options.into()).map_err(within)?,
+            options,
             form: form(shared.format)?,
             think,
             variables,
-            lets_go: shared.keep_alive.is_some_and(|time| match time {
-                Value::String(text) => text.trim_end_matches(char::is_alphabetic) == "0",
-                time => time.as_f64() == Some(0.0),
-            }),
+            keep: shared.keep_alive.map(KeepAlive::read).transpose()?,
         })
     }
 }
@@ -116,25 +123,15 @@ fn settings(app: &App, mut fields: Fields) -> Result<GenerateOptions, Problem> {
         repeat_penalty: settings.repeat_penalty,
         presence_penalty: settings.presence_penalty,
         frequency_penalty: settings.frequency_penalty,
+        repeat_last_n: settings.repeat_last_n,
+        mirostat: settings.mirostat,
+        mirostat_tau: settings.mirostat_tau,
+        mirostat_eta: settings.mirostat_eta,
         ..Sampling::default()
     };
     // Below -1, too, it is as many as there is room for.
     let tokens = max_tokens(app, "num_predict", settings.num_predict.map(|n| n.max(-1)))?;
-    let mut options = sampling.options()?.max_tokens(tokens);
-    if let Some(last) = settings.repeat_last_n {
-        // -1: all.
-        options.sampling.repeat_last = usize::try_from(last).unwrap_or(usize::MAX);
-    }
-    options.sampling.mirostat = match settings.mirostat.unwrap_or(0) {
-        0 => None,
-        2 => {
-            let usual = Mirostat::default();
-            let tau = settings.mirostat_tau.unwrap_or(usual.tau);
-            Some(Mirostat { tau, eta: settings.mirostat_eta.unwrap_or(usual.eta) })
-        }
-        _ => return Err(Problem::field("mirostat", "mirostat must be 0 or 2")),
-    };
-    Ok(options)
+    Ok(sampling.options()?.0.max_tokens(tokens))
 }
 
 fn form(format: Option<Value>) -> Result<Option<Grammar>, Problem> {

@@ -1,9 +1,11 @@
 //! An answer as lines of JSON, or as one.
 
 use super::{error, nanos, time};
-use crate::answer::{Call, Ending, Gathered, Part, Reason, Writer};
+use crate::answer::{Call, Ending, Gathered, Likelihood, Part, Reason, Writer};
 use crate::http::stream::Frame;
+use crate::models::{Generator, InUse};
 use crate::problem::Problem;
+use akunu::LogProbs;
 use serde_json::{Value, json};
 use std::time::{Duration, SystemTime};
 
@@ -25,15 +27,30 @@ pub struct Lines {
     call: Option<Call>,
     /// Calls that were sent.
     called: usize,
+    /// Whose tokens they are.
+    generator: Option<InUse<Generator>>,
+    /// How likely tokens were, until there is a line to tell it in.
+    likelihoods: Vec<Value>,
     ending: Option<Ending>,
 }
 
 impl Lines {
     pub fn new(shape: Shape, model: &str, loading: Duration) -> Self {
-        Self { shape, model: model.to_owned(), loading, call: None, called: 0, ending: None }
+        let (generator, likelihoods) = (None, Vec::new());
+        Self { shape, model: model.to_owned(), loading, call: None, called: 0, generator, likelihoods, ending: None }
     }
 
-    fn line(&self, text: &str, thought: &str, calls: Vec<Value>) -> Value {
+    /// Whose tokens they are: what tells how likely they were.
+    pub fn of(self, generator: InUse<Generator>) -> Self {
+        Self { generator: Some(generator), ..self }
+    }
+
+    fn likely(&mut self, token: u32, of: &LogProbs) {
+        let write = |generator: &InUse<Generator>| Likelihood::Logarithms.write(generator, token, of);
+        self.likelihoods.extend(self.generator.as_ref().map(write));
+    }
+
+    fn line(&mut self, text: &str, thought: &str, calls: Vec<Value>) -> Value {
         let mut line = json!({ "model": self.model, "created_at": time::written(SystemTime::now()) });
         let said = match self.shape {
             Shape::Chat => {
@@ -50,6 +67,9 @@ impl Lines {
         }
         if !calls.is_empty() {
             said["tool_calls"] = calls.into();
+        }
+        if !self.likelihoods.is_empty() {
+            line["logprobs"] = std::mem::take(&mut self.likelihoods).into();
         }
         line["done"] = false.into();
         line
@@ -73,8 +93,9 @@ impl Lines {
     }
 
     /// All of it in one.
-    pub fn whole(self, mut gathered: Gathered) -> Value {
+    pub fn whole(mut self, mut gathered: Gathered) -> Value {
         let choice = gathered.choices.pop().unwrap_or_default();
+        choice.likelihoods().for_each(|(token, of)| self.likely(token, of));
         let calls = choice.calls.iter().enumerate().filter_map(|(i, call)| written(i, call)).collect();
         let line = self.line(&choice.text, &choice.thought, calls);
         match &choice.ending {
@@ -84,7 +105,7 @@ impl Lines {
     }
 
     /// There was nothing to answer.
-    pub fn only(self, reason: &str) -> Value {
+    pub fn only(mut self, reason: &str) -> Value {
         let mut line = self.line("", "", Vec::new());
         line["done"] = true.into();
         line["done_reason"] = reason.into();
@@ -111,11 +132,20 @@ impl Writer for Lines {
     }
 
     fn part(&mut self, _: usize, part: Part) -> Vec<Frame> {
-        if let Part::Arguments { text, .. } = &part {
-            if let Some(call) = &mut self.call {
-                call.arguments += text;
+        match &part {
+            Part::Arguments { text, .. } => {
+                if let Some(call) = &mut self.call {
+                    call.arguments += text;
+                }
+                return Vec::new();
             }
-            return Vec::new();
+            Part::Token { id, logprobs } => {
+                if let Some(of) = logprobs {
+                    self.likely(*id, of);
+                }
+                return Vec::new();
+            }
+            _ => {}
         }
         let mut frames: Vec<Frame> = self.flush().into_iter().collect();
         match part {
@@ -129,7 +159,8 @@ impl Writer for Lines {
     }
 
     fn end(&mut self, prompt: usize) -> Vec<Frame> {
-        let last = self.ending.as_ref().map(|ending| self.last(self.line("", "", Vec::new()), prompt, ending));
+        let line = self.line("", "", Vec::new());
+        let last = self.ending.as_ref().map(|ending| self.last(line, prompt, ending));
         last.map(Frame::Data).into_iter().collect()
     }
 

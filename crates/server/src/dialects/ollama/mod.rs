@@ -3,6 +3,7 @@
 mod chat;
 mod embed;
 mod how;
+mod keep;
 mod lines;
 mod models;
 pub mod time;

@@ -4,8 +4,10 @@ use super::time;
 use crate::App;
 use crate::http::body::{Fields, short};
 use crate::models::{Entry, Source};
+use crate::number::number;
 use crate::problem::{Kind, Problem};
 use akunu::{About, ChatTemplate, Purpose, ReplyFormat, Tokenizer};
+use akunu_formats::{Metadata, ModelFile, gguf};
 use axum::Json;
 use axum::extract::State;
 use schemars::JsonSchema;
@@ -15,6 +17,9 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The longest time that a model stays, in lists.
+const LONGEST: Duration = Duration::from_secs(1000 * 365 * 86_400);
 
 pub async fn tags(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
     tokio::task::spawn_blocking(move || {
@@ -36,9 +41,11 @@ pub async fn ps(State(app): State<Arc<App>>) -> Result<Json<Value>, Problem> {
             let entry = app.models.catalog.entry(loaded.entry);
             let about = entry.about()?;
             let mut model = model(&app, entry, about);
-            model["size"] = loaded.bytes.into();
-            // Models stay until others need their memory.
-            model["expires_at"] = "9999-12-31T23:59:59Z".into();
+            model["size"] = loaded.needs.total().into();
+            model["expires_at"] = match loaded.stays {
+                Some(stays) => time::written(SystemTime::now() + stays.min(LONGEST)).into(),
+                None => "9999-12-31T23:59:59Z".into(),
+            };
             model["size_vram"] = 0.into();
             model["context_length"] = loaded.generator.map_or(about.context, |generator| generator.context).into();
             Ok(model)
@@ -85,19 +92,14 @@ pub async fn show(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Jso
             capabilities.extend(format.shows_tools().then_some("tools"));
             capabilities.extend(format.thinking().map(|_| "thinking"));
         }
-        let architecture = about.architecture;
-        let mut info = Map::new();
-        info.insert("general.architecture".into(), architecture.into());
-        info.insert("general.parameter_count".into(), about.parameters.into());
-        let numbers = [
-            ("block_count", about.layers),
-            ("context_length", about.context),
-            ("embedding_length", about.width),
-            ("vocab_size", about.vocab),
-        ];
-        info.extend(numbers.map(|(name, n)| (format!("{architecture}.{name}"), n.into())));
+        let info = info(&file, about);
+        let text = |name: &str| info.get(name).and_then(Value::as_str).unwrap_or_default();
         Ok(Json(json!({
-            "template": template.as_ref().map(ChatTemplate::source),
+            "license": text("general.license"),
+            // Models have no settings of their own here.
+            "modelfile": format!("FROM {}\n", entry.name),
+            "parameters": "",
+            "template": template.as_ref().map_or("", ChatTemplate::source),
             "details": details(entry, about),
             "model_info": info,
             "capabilities": capabilities,
@@ -105,6 +107,36 @@ pub async fn show(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Jso
         })))
     })
     .await?
+}
+
+/// What a file says of its model. Lists, as those of tokens, are not given, and said to be there.
+fn info(file: &ModelFile, about: &About) -> Map<String, Value> {
+    let mut info = Map::new();
+    if let Metadata::Gguf(metadata) = file.metadata() {
+        info.extend(metadata.iter().map(|(name, value)| {
+            let value = match value {
+                gguf::Value::U64(n) => (*n).into(),
+                gguf::Value::I64(n) => (*n).into(),
+                // Nearly all are of 32 bits.
+                gguf::Value::F64(n) => number(*n as f32),
+                gguf::Value::Bool(is) => (*is).into(),
+                gguf::Value::String(text) => text.as_str().into(),
+                gguf::Value::Array(_) => Value::Null,
+            };
+            (name.to_owned(), value)
+        }));
+    }
+    let architecture = about.architecture;
+    info.insert("general.architecture".into(), architecture.into());
+    info.insert("general.parameter_count".into(), about.parameters.into());
+    let numbers = [
+        ("block_count", about.layers),
+        ("context_length", about.context),
+        ("embedding_length", about.width),
+        ("vocab_size", about.vocab),
+    ];
+    info.extend(numbers.map(|(name, n)| (format!("{architecture}.{name}"), n.into())));
+    info
 }
 
 /// What lists say of a model.

@@ -72,7 +72,7 @@ pub async fn translations(app: State<Arc<App>>, form: Form) -> Result<Response, 
 }
 
 async fn create(State(app): State<Arc<App>>, form: Form, task: Task) -> Result<Response, Problem> {
-    let Form { mut fields, file } = form;
+    let Form { mut fields, file, held } = form;
     for name in ["temperature", "stream"] {
         fields.as_json(name);
     }
@@ -97,7 +97,7 @@ async fn create(State(app): State<Arc<App>>, form: Form, task: Task) -> Result<R
         words: times.contains(&Granularity::Word),
         ..TranscribeOptions::default()
     };
-    let mut said = scribe.transcribe(file, options)?;
+    let mut said = scribe.transcribe((file, held), options)?;
     if streams {
         // What is wrong with the recording shows before anything is said, and has a status of its own.
         let first = said.recv().await;

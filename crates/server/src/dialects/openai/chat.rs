@@ -3,14 +3,14 @@
 use super::sampling::{Sampling, choices, max_tokens};
 use super::{Count, FINGERPRINT, StreamOptions, ending, error, finish_reason, usage_of};
 use crate::App;
-use crate::answer::{self, Answer, Ask, Choice, Part, Prompt, Think, Writer};
+use crate::answer::{self, Answer, Ask, Choice, Conversation, Likelihood, Part, Prompt, Think, Writer};
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::id;
 use crate::models::{Generator, InUse};
-use crate::number::number;
 use crate::problem::Problem;
-use akunu::{Grammar, LogProbs};
+use akunu::Grammar;
+use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
@@ -38,9 +38,15 @@ pub struct Chat {
     json_schema: Option<Value>,
     reasoning_effort: Option<Effort>,
     chat_template_kwargs: Option<Map<String, Value>>,
+    /// Whether the prompt ends with the beginning of an answer.
+    add_generation_prompt: Option<bool>,
+    /// Whether the last message has begun and is gone on with; where nobody says, one of the assistant's is.
+    continue_final_message: Option<bool>,
     tools: Option<Vec<Value>>,
     tool_choice: Option<Value>,
     parallel_tool_calls: Option<bool>,
+    /// Whether to tell the prompt, as llama.cpp's server does.
+    verbose: Option<bool>,
     /// The most tokens of thoughts; 0: none.
     thinking_budget: Option<i64>,
 }
@@ -104,26 +110,38 @@ pub const HARMLESS: &[&str] = &[
     "verbosity",
 ];
 
-pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {
-    let chat: Chat = fields.take()?;
-    let sampling: Sampling = fields.take()?;
+fn take(mut fields: Fields) -> Result<(Chat, Sampling), Problem> {
+    let both = (fields.take()?, fields.take()?);
     fields.ignore(HARMLESS);
     fields.end()?;
+    Ok(both)
+}
+
+/// How many tokens the prompt of such a request has.
+pub async fn input_tokens(State(app): State<Arc<App>>, fields: Fields) -> Result<Json<Value>, Problem> {
+    let (chat, sampling) = take(fields)?;
+    super::input_tokens(&app, ask(&app, chat, sampling)?).await
+}
+
+pub async fn create(State(app): State<Arc<App>>, fields: Fields) -> Result<Response, Problem> {
+    let (chat, sampling) = take(fields)?;
     let streams = chat.stream.unwrap_or(false);
     let with_usage = chat.stream_options.as_ref().is_some_and(|o| o.include_usage);
+    let verbose = chat.verbose.unwrap_or(false);
     let ask = ask(&app, chat, sampling)?;
     let answer = Answer::start(&app, ask).await?;
     let head = Head { id: id("chatcmpl-"), created: crate::now(), model: answer.model().to_owned() };
+    let prompt = verbose.then(|| json!({ "prompt": answer.prompt_text() }));
     if streams {
         let generator = answer.generator().clone();
-        let writer = Chunks { head, generator, with_usage, count: Count::default(), pending: Vec::new() };
+        let writer = Chunks { head, generator, prompt, with_usage, count: Count::default(), pending: Vec::new() };
         return Ok(answer::send(Framing::Events, answer, writer));
     }
     let generator = answer.generator().clone();
     let gathered = answer.gather().await?;
     let choices: Vec<Value> = gathered.choices.iter().enumerate().map(|(i, c)| choice(&generator, i, c)).collect();
     let timings = gathered.choices.first().and_then(|c| c.ending.as_ref()).map(answer::timings);
-    Ok(axum::Json(json!({
+    let mut body = json!({
         "id": head.id,
         "object": "chat.completion",
         "created": head.created,
@@ -132,9 +150,15 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
         "choices": choices,
         "usage": usage_of(&gathered),
         "timings": timings,
-    }))
-    .into_response())
+    });
+    if let Some(prompt) = prompt {
+        body[VERBOSE] = prompt;
+    }
+    Ok(Json(body).into_response())
 }
+
+/// What tells the prompt.
+const VERBOSE: &str = "__verbose";
 
 fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
     if chat.messages.is_empty() {
@@ -144,27 +168,16 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
     if chat.messages.len() > most {
         return Err(Problem::field("messages", format!("messages must have at most {most} messages")));
     }
-    let messages: Vec<Value> =
-        chat.messages.into_iter().enumerate().map(|(i, message)| plain(i, message)).collect::<Result<_, _>>()?;
-    let begun = |m: &Value| m["role"] == "assistant" && m.get("tool_calls").is_none();
-    if let [.., before, last] = &messages[..]
-        && begun(before)
-        && begun(last)
-    {
-        let sentence = "messages must not end with two of the assistant: only one can be gone on with";
-        return Err(Problem::field("messages", sentence));
-    }
+    let variables = chat.chat_template_kwargs.unwrap_or_default();
+    let ends = (chat.add_generation_prompt, chat.continue_final_message);
+    let mut conversation = conversation(chat.messages, variables, ends)?;
     let (field, tokens) = match chat.max_completion_tokens {
         Some(n) => ("max_completion_tokens", Some(n)),
         None => ("max_tokens", chat.max_tokens),
     };
-    let mut options = sampling.options()?.max_tokens(max_tokens(app, field, tokens)?);
-    options.logprobs = match (chat.logprobs.unwrap_or(false), chat.top_logprobs) {
-        (true, top) if top.unwrap_or(0) <= 20 => Some(top.unwrap_or(0)),
-        (false, None | Some(0)) => None,
-        (false, Some(_)) => return Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true")),
-        (true, _) => return Err(Problem::field("top_logprobs", "top_logprobs must be between 0 and 20")),
-    };
+    let (mut options, biases) = sampling.options()?;
+    options.max_tokens = max_tokens(app, field, tokens)?;
+    options.logprobs = logprobs(chat.logprobs, chat.top_logprobs)?;
     let form = match chat.response_format {
         None | Some(ResponseFormat::Text) => match (chat.grammar, chat.json_schema) {
             (Some(text), _) => Some(Grammar::Gbnf(text)),
@@ -179,9 +192,9 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
             return Err(Problem::field("response_format.json_schema.schema", "the schema is missing"));
         }
     };
-    let (mut variables, mut think) = (chat.chat_template_kwargs.unwrap_or_default(), Think::Usual);
+    let mut think = Think::Usual;
     if let Some(effort) = chat.reasoning_effort {
-        effort.set(&mut variables, &mut think);
+        effort.set(&mut conversation.variables, &mut think);
     }
     match chat.thinking_budget {
         None => {}
@@ -191,19 +204,52 @@ fn ask(app: &App, chat: Chat, sampling: Sampling) -> Result<Ask, Problem> {
     }
     let list = chat.tools.unwrap_or_default();
     let tools = super::tools(app, &list, chat.tool_choice.as_ref(), chat.parallel_tool_calls.unwrap_or(true))?;
-    Ok(Ask {
-        model: chat.model,
-        prompt: Prompt::Messages { messages, variables },
-        options,
-        choices: choices(app, chat.n)?,
-        form,
-        think,
-        tools,
-    })
+    let choices = choices(app, chat.n)?;
+    let prompt = Prompt::Messages(conversation);
+    Ok(Ask { biases, choices, form, think, tools, ..Ask::new(chat.model, prompt, options) })
+}
+
+/// How many of the likeliest tokens to tell, where any are asked for.
+pub fn logprobs(asked: Option<bool>, top: Option<usize>) -> Result<Option<usize>, Problem> {
+    match (asked.unwrap_or(false), top.unwrap_or(0)) {
+        (true, top @ 0..=20) => Ok(Some(top)),
+        (false, 0) => Ok(None),
+        (false, _) => Err(Problem::field("top_logprobs", "top_logprobs needs logprobs to be true")),
+        (true, _) => Err(Problem::field("top_logprobs", "top_logprobs must be between 0 and 20")),
+    }
+}
+
+/// Messages, and how the prompt of them ends: whether with the beginning of an answer, whether inside the last message.
+pub fn conversation(
+    messages: Vec<Map<String, Value>>,
+    mut variables: Map<String, Value>,
+    ends: (Option<bool>, Option<bool>),
+) -> Result<Conversation, Problem> {
+    let (begins, goes_on) = ends;
+    if begins == Some(true) && goes_on == Some(true) {
+        let sentence =
+            "continue_final_message: an answer cannot be gone on with where add_generation_prompt begins another";
+        return Err(Problem::field("continue_final_message", sentence));
+    }
+    let messages: Vec<Value> =
+        messages.into_iter().enumerate().map(|(i, message)| plain(i, message)).collect::<Result<_, _>>()?;
+    let begun = |m: &Value| m["role"] == "assistant" && m.get("tool_calls").is_none();
+    if let [.., before, last] = &messages[..]
+        && goes_on != Some(false)
+        && begun(before)
+        && begun(last)
+    {
+        let sentence = "messages must not end with two of the assistant: only one can be gone on with";
+        return Err(Problem::field("messages", sentence));
+    }
+    if let Some(begins) = begins {
+        variables.insert("add_generation_prompt".into(), begins.into());
+    }
+    Ok(Conversation { messages, variables, goes_on })
 }
 
 /// A message as templates take it: parts of text in a row; what is neither is refused.
-pub fn plain(index: usize, message: Map<String, Value>) -> Result<Value, Problem> {
+fn plain(index: usize, message: Map<String, Value>) -> Result<Value, Problem> {
     plain_at(&format!("messages[{index}]"), message)
 }
 
@@ -269,9 +315,9 @@ fn choice(generator: &Generator, index: usize, choice: &Choice) -> Value {
         });
         message["tool_calls"] = calls.collect();
     }
-    let logprobs = (!choice.tokens.is_empty()).then(|| {
-        json!({ "content": choice.tokens.iter().map(|(id, l)| logprob(generator, *id, l)).collect::<Vec<_>>(), "refusal": null })
-    });
+    let logprobs: Vec<Value> =
+        choice.likelihoods().map(|(id, of)| Likelihood::Logarithms.write(generator, id, of)).collect();
+    let logprobs = (!logprobs.is_empty()).then(|| json!({ "content": logprobs, "refusal": null }));
     json!({
         "index": index,
         "message": message,
@@ -280,17 +326,12 @@ fn choice(generator: &Generator, index: usize, choice: &Choice) -> Value {
     })
 }
 
-pub fn logprob(generator: &Generator, token: u32, of: &LogProbs) -> Value {
-    let one = |token: u32, p: f32| json!({ "token": generator.token_text(token), "logprob": number(p), "bytes": generator.token_bytes(token) });
-    let mut value = one(token, of.chosen);
-    value["top_logprobs"] = of.top.iter().map(|(token, p)| one(*token, *p)).collect();
-    value
-}
-
 /// The answer as chunks.
 struct Chunks {
     head: Head,
     generator: InUse<Generator>,
+    /// To be told with the first chunk.
+    prompt: Option<Value>,
     with_usage: bool,
     count: Count,
     /// Log-probabilities of tokens, by choice, until text comes to send them with.
@@ -298,15 +339,19 @@ struct Chunks {
 }
 
 impl Chunks {
-    fn chunk(&self, choices: Value) -> Value {
-        json!({
+    fn chunk(&mut self, choices: Value) -> Value {
+        let mut chunk = json!({
             "id": self.head.id,
             "object": "chat.completion.chunk",
             "created": self.head.created,
             "model": self.head.model,
             "system_fingerprint": FINGERPRINT,
             "choices": choices,
-        })
+        });
+        if let Some(prompt) = self.prompt.take() {
+            chunk[VERBOSE] = prompt;
+        }
+        chunk
     }
 
     fn delta(&mut self, choice: usize, delta: Value, finish: Option<&str>) -> Vec<Frame> {
@@ -336,7 +381,8 @@ impl Writer for Chunks {
                 self.delta(choice, json!({ "tool_calls": [call] }), None)
             }
             Part::Token { id, logprobs } => {
-                self.pending.push((choice, logprob(&self.generator, id, &logprobs)));
+                let write = |of| (choice, Likelihood::Logarithms.write(&self.generator, id, &of));
+                self.pending.extend(logprobs.map(write));
                 Vec::new()
             }
             Part::End(ending) => {

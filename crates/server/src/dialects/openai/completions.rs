@@ -3,7 +3,8 @@
 use super::sampling::{Sampling, choices, max_tokens};
 use super::{Count, FINGERPRINT, StreamOptions, ending, error, finish_reason, usage, usage_of};
 use crate::App;
-use crate::answer::{self, Answer, Ask, Part, Prompt, Think, Tools, Writer};
+use crate::answer::{self, Answer, Ask, Part, Piece, Prompt, Writer};
+use crate::dialects::prompts::Prompts;
 use crate::http::body::Fields;
 use crate::http::stream::{Frame, Framing};
 use crate::id;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Completion {
     model: Option<String>,
-    prompt: CompletionPrompt,
+    prompt: Prompts,
     stream: Option<bool>,
     stream_options: Option<StreamOptions>,
     n: Option<i64>,
@@ -32,15 +33,6 @@ pub struct Completion {
     grammar: Option<String>,
     /// A schema, as llama.cpp's server takes it.
     json_schema: Option<Value>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum CompletionPrompt {
-    Text(String),
-    Tokens(Vec<u32>),
-    Texts(Vec<String>),
-    ManyTokens(Vec<Vec<u32>>),
 }
 
 pub const HARMLESS: &[&str] = &["user", "metadata", "cache_prompt"];
@@ -58,25 +50,12 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
         }
     }
     fields.end()?;
-    let prompts = match completion.prompt {
-        CompletionPrompt::Text(text) => vec![Prompt::Text(text)],
-        CompletionPrompt::Texts(texts) => texts.into_iter().map(Prompt::Text).collect(),
-        CompletionPrompt::Tokens(tokens) => vec![Prompt::Tokens(tokens)],
-        CompletionPrompt::ManyTokens(many) => many.into_iter().map(Prompt::Tokens).collect(),
-    };
     let streams = completion.stream.unwrap_or(false);
-    let most = app.options.limits.choices;
-    if prompts.is_empty() || prompts.len() > most || streams && prompts.len() > 1 {
-        let sentence = match streams {
-            true => "prompt: one at a time where the answer is streamed".to_owned(),
-            false => format!("prompt: between 1 and {most} at a time"),
-        };
-        return Err(Problem::field("prompt", sentence));
-    }
+    let prompts = completion.prompt.to_go_on_from(&app, streams)?;
     if completion.logprobs.is_some_and(|n| n > 20) {
         return Err(Problem::field("logprobs", "logprobs must be between 0 and 20"));
     }
-    let mut options = sampling.options()?;
+    let (mut options, biases) = sampling.options()?;
     options.max_tokens = max_tokens(&app, "max_tokens", completion.max_tokens.or(Some(USUAL_TOKENS)))?;
     options.logprobs = completion.logprobs;
     let form = match (completion.grammar, completion.json_schema) {
@@ -88,20 +67,14 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
     let choices = choices(&app, completion.n)?;
     let mut answers = Vec::with_capacity(prompts.len());
     for prompt in prompts {
-        let echoed = match &prompt {
-            Prompt::Text(text) if echo => text.clone(),
-            _ if echo => return Err(Problem::field("echo", "echo needs a prompt of text")),
-            _ => String::new(),
+        let echoed = match &prompt[..] {
+            _ if !echo => String::new(),
+            [Piece::Text(text)] => text.clone(),
+            _ => return Err(Problem::field("echo", "echo needs a prompt of text")),
         };
-        let ask = Ask {
-            model: completion.model.clone(),
-            prompt,
-            options: options.clone(),
-            choices,
-            form: form.clone(),
-            think: Think::Usual,
-            tools: Tools::none(),
-        };
+        let (biases, form) = (biases.clone(), form.clone());
+        let ask = Ask::new(completion.model.clone(), Prompt::Row(prompt), options.clone());
+        let ask = Ask { biases, choices, form, ..ask };
         answers.push((echoed, Answer::start(&app, ask).await?));
     }
     let model = answers.first().map_or_else(String::new, |(_, answer)| answer.model().to_owned());
@@ -118,7 +91,8 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
         let generator = answer.generator().clone();
         let gathered = answer.gather().await?;
         for choice in &gathered.choices {
-            let logprobs = (!choice.tokens.is_empty()).then(|| logprobs(&generator, &choice.tokens, echoed.len()));
+            let tokens: Vec<_> = choice.likelihoods().collect();
+            let logprobs = (!tokens.is_empty()).then(|| logprobs(&generator, &tokens, echoed.len()));
             let reason = choice.ending.as_ref().map(|e| finish_reason(&e.reason));
             timings = timings.or(choice.ending.as_ref().map(answer::timings));
             let text = format!("{echoed}{}", choice.text);
@@ -157,7 +131,7 @@ impl Head {
 }
 
 /// In the form of this older API: lists side by side.
-fn logprobs(generator: &Generator, tokens: &[(u32, LogProbs)], mut offset: usize) -> Value {
+fn logprobs(generator: &Generator, tokens: &[(u32, &LogProbs)], mut offset: usize) -> Value {
     let (mut texts, mut chosen, mut top, mut offsets) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (token, of) in tokens {
         let text = generator.token_text(*token);
@@ -183,6 +157,7 @@ struct Chunks {
 impl Chunks {
     fn chunk(&mut self, choice: usize, text: &str, finish: Option<&str>) -> Vec<Frame> {
         let mine: Vec<_> = self.pending.extract_if(.., |(c, _)| *c == choice).map(|(_, token)| token).collect();
+        let mine: Vec<_> = mine.iter().map(|(token, of)| (*token, of)).collect();
         let logprobs = (!mine.is_empty()).then(|| logprobs(&self.generator, &mine, 0));
         let choice = json!({ "index": choice, "text": text, "logprobs": logprobs, "finish_reason": finish });
         vec![Frame::Data(self.head.body(json!([choice])))]
@@ -202,7 +177,7 @@ impl Writer for Chunks {
         match part {
             Part::Text(text) | Part::Thought(text) => self.chunk(choice, &text, None),
             Part::Token { id, logprobs } => {
-                self.pending.push((choice, (id, logprobs)));
+                self.pending.extend(logprobs.map(|of| (choice, (id, of))));
                 Vec::new()
             }
             Part::End(ending) => {

@@ -1,6 +1,7 @@
 //! `/v1/embeddings` and `/v1/rerank`.
 
 use crate::App;
+use crate::dialects::prompts::Prompts;
 use crate::http::body::Fields;
 use crate::models::Item;
 use crate::number::number;
@@ -16,26 +17,9 @@ use std::sync::Arc;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Embeddings {
     model: Option<String>,
-    input: Input,
+    input: Prompts,
     encoding_format: Option<Encoding>,
     dimensions: Option<usize>,
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum Input {
-    Text(String),
-    Tokens(Vec<u32>),
-    Texts(Vec<String>),
-    ManyTokens(Vec<Vec<u32>>),
-    Mixed(Vec<TextOrTokens>),
-}
-
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(untagged)]
-enum TextOrTokens {
-    Text(String),
-    Tokens(Vec<u32>),
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -50,20 +34,7 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<J
     let request: Embeddings = fields.take()?;
     fields.ignore(&["user"]);
     fields.end()?;
-    let items: Vec<Item> = match request.input {
-        Input::Text(text) => vec![Item::Text(text)],
-        Input::Texts(texts) => texts.into_iter().map(Item::Text).collect(),
-        Input::Tokens(tokens) if tokens.is_empty() => Vec::new(),
-        Input::Tokens(tokens) => vec![Item::Tokens(tokens)],
-        Input::ManyTokens(many) => many.into_iter().map(Item::Tokens).collect(),
-        Input::Mixed(items) => items
-            .into_iter()
-            .map(|item| match item {
-                TextOrTokens::Text(text) => Item::Text(text),
-                TextOrTokens::Tokens(tokens) => Item::Tokens(tokens),
-            })
-            .collect(),
-    };
+    let items: Vec<Item> = request.input.rows("input")?.into_iter().map(Item::Row).collect();
     check_count(&app, "input", items.len())?;
     let reader = app.models.embedder(request.model.as_deref()).await?;
     let width = reader.dimensions(request.dimensions)?;

@@ -11,16 +11,18 @@ pub mod sampling;
 mod shapes;
 mod tools;
 
-pub use chat::plain as plain_message;
+pub use chat::{conversation, logprobs};
 pub use responses::Store;
 pub use shapes::Message;
 pub use tools::tools;
 
-use crate::answer;
-use crate::answer::{Ending, Gathered, Reason};
+use super::anthropic;
+use crate::App;
+use crate::answer::{self, Ask, Ending, Gathered, Reason};
 use crate::dialects::operation::{Operation, delete, get, post};
 use crate::http::stream::Frame;
 use crate::problem::{Kind, Problem};
+use axum::Json;
 use sampling::Sampling;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,26 +30,34 @@ use serde_json::{Value, json};
 
 pub fn operations() -> Vec<Operation> {
     const EVENTS: &str = "text/event-stream";
+    let counted = || json!({ "object": "=response.input_tokens", "input_tokens": "integer" });
+    let chats = |chat: Operation| chat.takes::<chat::Chat>().takes::<Sampling>().ignores(chat::HARMLESS);
     let chat = post("/v1/chat/completions", "Answers messages.", chat::create);
-    let chat = chat.takes::<chat::Chat>().takes::<Sampling>().ignores(chat::HARMLESS);
+    let of_chat = post("/v1/chat/completions/input_tokens", "How many tokens messages are.", chat::input_tokens);
     let completion = post("/v1/completions", "Goes on from a text.", completions::create);
     let completion = completion.takes::<completions::Completion>().takes::<Sampling>().ignores(completions::HARMLESS);
+    let responds =
+        |response: Operation| response.takes::<responses::Create>().takes::<Sampling>().ignores(responses::HARMLESS);
     let response = post("/v1/responses", "Answers items, and keeps the answer to go on from.", responses::create);
-    let response = response.takes::<responses::Create>().takes::<Sampling>().ignores(responses::HARMLESS);
+    let of_response = post("/v1/responses/input_tokens", "How many tokens items are.", responses::input_tokens);
     let kept = get("/v1/responses/{id}", "A response that was kept.", responses::get).query::<responses::Kept>();
     let items = get("/v1/responses/{id}/input_items", "What a response was told.", responses::input_items);
+    let ranks =
+        |rank: Operation| rank.takes::<embeddings::Rerank>().gives(shapes::rerank()).gives(shapes::bare_rerank());
     let embeddings = post("/v1/embeddings", "Texts as vectors.", embeddings::create);
     let operations = vec![
-        chat.gives(shapes::chat()).gives_text(EVENTS),
+        chats(chat).gives(shapes::chat()).gives_text(EVENTS),
+        chats(of_chat).gives(counted()),
         completion.gives(shapes::completion()).gives_text(EVENTS),
-        response.gives(shapes::response()).gives_text(EVENTS),
+        responds(response).gives(shapes::response()).gives_text(EVENTS),
+        responds(of_response).gives(counted()),
         kept.gives(shapes::response()),
         delete("/v1/responses/{id}", "Forgets a response.", responses::delete).gives(shapes::deleted()),
         items.query::<responses::Page>().gives(shapes::items()),
         embeddings.takes::<embeddings::Embeddings>().ignores(&["user"]).gives(shapes::embeddings()),
-        post("/v1/rerank", "Scores texts.", embeddings::rerank).takes::<embeddings::Rerank>().gives(shapes::rerank()),
-        post("/v1/reranking", "The same.", embeddings::rerank).takes::<embeddings::Rerank>().gives(shapes::rerank()),
-        get("/v1/models", "All models.", models::list).gives(shapes::models()),
+        ranks(post("/v1/rerank", "Scores texts.", embeddings::rerank)),
+        ranks(post("/v1/reranking", "The same.", embeddings::rerank)),
+        get("/v1/models", "All models.", models::list).query::<anthropic::Page>().gives(shapes::models()),
         get("/v1/models/{*id}", "One model.", models::one).gives(shapes::model()),
     ];
     #[cfg(feature = "audio")]
@@ -78,6 +88,12 @@ pub fn error(problem: &Problem) -> Value {
         Kind::Internal => "server_error",
     };
     json!({ "error": { "message": problem.message, "type": kind, "param": problem.field, "code": problem.code } })
+}
+
+/// How many tokens the prompt of a request has.
+async fn input_tokens(app: &App, ask: Ask) -> Result<Json<Value>, Problem> {
+    let tokens = answer::count(app, ask).await?;
+    Ok(Json(json!({ "object": "response.input_tokens", "input_tokens": tokens })))
 }
 
 fn finish_reason(reason: &Reason) -> &'static str {

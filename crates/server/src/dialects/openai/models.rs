@@ -2,7 +2,7 @@
 
 use crate::App;
 use crate::dialects::anthropic;
-use crate::http::address::At;
+use crate::http::address::{Asked, At};
 use crate::models::Entry;
 use crate::problem::{Kind, Problem};
 use axum::Json;
@@ -11,12 +11,13 @@ use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Clients of another API ask at the same address, and say so.
-const ANTHROPIC: &str = "anthropic-version";
-
-pub async fn list(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Json<Value>, Problem> {
-    if headers.contains_key(ANTHROPIC) {
-        return Ok(Json(anthropic::models(&app)));
+pub async fn list(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    Asked(page): Asked<anthropic::Page>,
+) -> Result<Json<Value>, Problem> {
+    if anthropic::is_asked(&headers) {
+        return Ok(Json(anthropic::models(&app, &page)?));
     }
     let of = app.clone();
     let models: Vec<Value> = tokio::task::spawn_blocking(move || {
@@ -32,7 +33,7 @@ pub async fn one(State(app): State<Arc<App>>, headers: HeaderMap, At(name): At) 
         let sentence = format!("there is no model {:?}", crate::http::body::short(&name));
         return Err(Problem::new(Kind::NotFound, sentence).code("model_not_found"));
     };
-    if headers.contains_key(ANTHROPIC) {
+    if anthropic::is_asked(&headers) {
         return Ok(Json(anthropic::model(&app, &app.models.catalog.entry(at).name)));
     }
     tokio::task::spawn_blocking(move || Json(model(&app, at, app.models.catalog.entry(at))))

@@ -96,6 +96,11 @@ pub fn rerank() -> Value {
     json!({ "object": "=list", "model": "string", "results": [result], "usage": read() })
 }
 
+/// For who gave `texts` instead of `documents`.
+pub fn bare_rerank() -> Value {
+    json!([{ "index": "integer", "score": "number" }])
+}
+
 fn read() -> Value {
     json!({ "prompt_tokens": "integer", "total_tokens": "integer" })
 }

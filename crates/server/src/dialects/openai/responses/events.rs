@@ -1,10 +1,9 @@
 //! A response as it comes: its items, and an event for every step of each.
 
 use super::super::Count;
-use super::super::chat::logprob;
 use super::store::{Kept, bytes};
 use crate::App;
-use crate::answer::{Part, Reason, Tools, Writer};
+use crate::answer::{Likelihood, Part, Reason, Tools, Writer};
 use crate::http::stream::Frame;
 use crate::id;
 use crate::models::{Generator, InUse};
@@ -265,7 +264,8 @@ impl Writer for Writing {
             }
             Part::Arguments { text, .. } => self.delta(&text).into_iter().collect(),
             Part::Token { id, logprobs } => {
-                self.logprobs.push(logprob(&self.generator, id, &logprobs));
+                let write = |of| Likelihood::Logarithms.write(&self.generator, id, &of);
+                self.logprobs.extend(logprobs.map(write));
                 Vec::new()
             }
             Part::End(ending) => {

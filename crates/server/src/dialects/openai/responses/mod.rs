@@ -10,7 +10,7 @@ use super::chat::{Effort, NamedSchema};
 use super::sampling::{Sampling, max_tokens};
 use super::tools;
 use crate::App;
-use crate::answer::{self, Answer, Ask, Prompt, Think, Writer};
+use crate::answer::{self, Answer, Ask, Conversation, Prompt, Think, Writer};
 use crate::http::address::{Asked, At};
 use crate::http::body::Fields;
 use crate::http::stream::Framing;
@@ -112,14 +112,25 @@ pub const HARMLESS: &[&str] = &[
     "stream_options",
 ];
 
-pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<Response, Problem> {
-    let mut create: Create = fields.take()?;
-    let sampling: Sampling = fields.take()?;
+fn take(mut fields: Fields) -> Result<(Create, Sampling), Problem> {
+    let both: (Create, Sampling) = (fields.take()?, fields.take()?);
     fields.ignore(HARMLESS);
-    if create.background.unwrap_or(false) {
+    if both.0.background.unwrap_or(false) {
         return Err(Problem::field("background", "background is not supported"));
     }
     fields.end()?;
+    Ok(both)
+}
+
+/// How many tokens the prompt of such a request has.
+pub async fn input_tokens(State(app): State<Arc<App>>, fields: Fields) -> Result<Json<Value>, Problem> {
+    let (mut create, sampling) = take(fields)?;
+    let (items, _) = items(&app, &mut create)?;
+    super::input_tokens(&app, ask(&app, create, sampling, &items)?.0).await
+}
+
+pub async fn create(State(app): State<Arc<App>>, fields: Fields) -> Result<Response, Problem> {
+    let (mut create, sampling) = take(fields)?;
     let (items, bytes) = items(&app, &mut create)?;
     let streams = create.stream.unwrap_or(false);
     let keeps = create.store.unwrap_or(true);
@@ -177,7 +188,8 @@ fn items(app: &App, create: &mut Create) -> Result<(Vec<Arc<Value>>, usize), Pro
 /// The request in the form that all dialects share, and the response without what comes with the answer.
 fn ask(app: &App, create: Create, sampling: Sampling, items: &[Arc<Value>]) -> Result<(Ask, Value), Problem> {
     let messages = input::messages(create.instructions.as_deref(), items)?;
-    let mut options = sampling.options()?.max_tokens(max_tokens(app, "max_output_tokens", create.max_output_tokens)?);
+    let (mut options, biases) = sampling.options()?;
+    options.max_tokens = max_tokens(app, "max_output_tokens", create.max_output_tokens)?;
     let include = create.include.unwrap_or_default();
     options.logprobs = match create.top_logprobs {
         Some(top) if top > 20 => {
@@ -227,8 +239,8 @@ fn ask(app: &App, create: Create, sampling: Sampling, items: &[Arc<Value>]) -> R
         "truncation": "disabled",
         "usage": null,
     });
-    let prompt = Prompt::Messages { messages, variables };
-    Ok((Ask { model: create.model, prompt, options, choices: 1, form, think, tools }, head))
+    let prompt = Prompt::Messages(Conversation::new(messages, variables));
+    Ok((Ask { biases, form, think, tools, ..Ask::new(create.model, prompt, options) }, head))
 }
 
 /// What a request for a response that is kept may say.
