@@ -15,6 +15,7 @@ mod scribe;
 mod signals;
 mod source;
 mod stream;
+mod words;
 mod writer;
 
 use pyo3::prelude::*;
@@ -36,6 +37,7 @@ fn _akunu(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stream::Stream>()?;
     module.add_class::<stream::Timings>()?;
     module.add_class::<stream::ToolCall>()?;
+    module.add_class::<words::Tokenizer>()?;
     module.add_class::<writer::Writer>()?;
     module.add_function(wrap_pyfunction!(machine::about, module)?)?;
     module.add_function(wrap_pyfunction!(machine::devices, module)?)?;

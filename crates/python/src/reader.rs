@@ -1,11 +1,12 @@
 //! A model that reads: vectors and scores.
 
-use crate::errors::{Error, PromptError, WrongModel, exception, text_exception};
+use crate::errors::{Error, PromptError, WrongModel, exception};
 use crate::given::{self, Given};
 use crate::held::Held;
 use crate::signals::{Signals, interruptible};
 use crate::source;
-use akunu::{Embedder, Encode, Reading, Text, TooLong, normalize};
+use crate::words::Tokenizer;
+use akunu::{Embedder, Reading, Text, TooLong, normalize};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict};
@@ -134,18 +135,9 @@ impl Reader {
         })
     }
 
-    fn tokenize(&self, py: Python<'_>, text: &str, special: bool) -> PyResult<Vec<u32>> {
-        self.held.with(py, |embedder| {
-            let embedder = lock(embedder)?;
-            let options = Encode { add_special: special, parse_special: special };
-            embedder.encoder().tokenizer().map_err(exception)?.encode(text, options).map_err(|e| text_exception(&e))
-        })
-    }
-
-    fn detokenize(&self, py: Python<'_>, tokens: Vec<u32>, skip_special: bool) -> PyResult<String> {
-        self.held.with(py, |embedder| {
-            Ok(lock(embedder)?.encoder().tokenizer().map_err(exception)?.decode(&tokens, skip_special))
-        })
+    #[getter]
+    fn tokenizer(&self, py: Python<'_>) -> PyResult<Tokenizer> {
+        self.held.with(py, |embedder| Ok(Tokenizer(lock(embedder)?.encoder().tokenizer().map_err(exception)?.clone())))
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

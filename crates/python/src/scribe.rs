@@ -1,11 +1,11 @@
 //! A model that writes down speech.
 
-use crate::errors::{Error, exception, text_exception};
+use crate::errors::{Error, exception};
 use crate::given::{self, Given};
 use crate::held::Held;
 use crate::signals::{Signals, interruptible};
 use crate::source;
-use akunu::Encode;
+use crate::words::Tokenizer;
 use akunu::speech::{self, Decoding, Event, Features, Silence, Source, Task, TranscribeOptions, Transcriber};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -202,19 +202,11 @@ impl Scribe {
         })
     }
 
-    fn tokenize(&self, py: Python<'_>, text: &str, special: bool) -> PyResult<Vec<u32>> {
+    #[getter]
+    fn tokenizer(&self, py: Python<'_>) -> PyResult<Tokenizer> {
         self.0.with(py, |transcriber| {
             let transcriber = lock(transcriber)?;
-            let options = Encode { add_special: special, parse_special: special };
-            let tokenizer = transcriber.engine().need_tokenizer().map_err(exception)?;
-            tokenizer.encode(text, options).map_err(|e| text_exception(&e))
-        })
-    }
-
-    fn detokenize(&self, py: Python<'_>, tokens: Vec<u32>, skip_special: bool) -> PyResult<String> {
-        self.0.with(py, |transcriber| {
-            let transcriber = lock(transcriber)?;
-            Ok(transcriber.engine().need_tokenizer().map_err(exception)?.decode(&tokens, skip_special))
+            Ok(Tokenizer(transcriber.engine().need_tokenizer().map_err(exception)?.clone()))
         })
     }
 

@@ -6,6 +6,7 @@ use crate::held::Held;
 use crate::signals::interruptible;
 use crate::source;
 use crate::stream::Stream;
+use crate::words;
 use akunu::{
     ChatTemplate, Encode, Engine, GenerateOptions, LoadOptions, ReplyFormat, ReplyReader, Request, SchedulerOptions,
     Service, Thinking, Thoughts, Tokenizer, Tool, ToolChoice, ToolInput,
@@ -239,12 +240,9 @@ impl Writer {
         self.start(py, |writing| writing.answer(chat, options))
     }
 
-    fn tokenize(&self, py: Python<'_>, text: &str, special: bool) -> PyResult<Vec<u32>> {
-        self.0.with(py, |writing| writing.encode(text, Encode { add_special: special, parse_special: special }))
-    }
-
-    fn detokenize(&self, py: Python<'_>, tokens: Vec<u32>, skip_special: bool) -> PyResult<String> {
-        self.0.with(py, |writing| Ok(writing.tokenizer()?.decode(&tokens, skip_special)))
+    #[getter]
+    fn tokenizer(&self, py: Python<'_>) -> PyResult<words::Tokenizer> {
+        self.0.with(py, |writing| Ok(words::Tokenizer(writing.tokenizer()?.clone())))
     }
 
     fn save_session(&self, py: Python<'_>, path: PathBuf, tokens: Vec<u32>, note: String) -> PyResult<()> {

@@ -201,11 +201,11 @@ class Model:
 
     def tokenize(self, text: str, *, special: bool = True) -> List[int]:
         """The tokens of a text; `special`: with those that the vocabulary puts around it, and those written in it."""
-        return self._core.tokenize(text, special)
+        return self._core.tokenizer.encode(text, special)
 
     def detokenize(self, tokens: Sequence[int], *, skip_special: bool = False) -> str:
         """The text of tokens."""
-        return self._core.detokenize(list(tokens), skip_special)
+        return self._core.tokenizer.decode(list(tokens), skip_special)
 
     @property
     def context(self) -> int:
