@@ -4,5 +4,6 @@ mod chunk;
 pub(crate) mod metrics;
 pub(crate) mod scheduler;
 pub(crate) mod service;
+mod sessions;
 
 pub use chunk::LEAST_CHUNK;

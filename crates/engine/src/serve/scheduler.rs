@@ -13,11 +13,10 @@ use crate::generate::decoder::Decoder;
 use crate::generate::{Finish, GenerateOptions, Piece};
 use crate::kv::prefix::{Miss, PrefixCache};
 use crate::kv::snapshot::Snapshot;
-use crate::{Engine, Error, Sequence, Session, SessionError, StepInput};
+use crate::{Engine, Error, Sequence, StepInput};
 use akunu_plan::{DrawVars, KV_BLOCK};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How many, how much at a time, and how much to remember.
@@ -125,11 +124,11 @@ struct Job {
 /// # Ok::<(), akunu::Error>(())
 /// ```
 pub struct Scheduler {
-    engine: Engine,
+    pub(super) engine: Engine,
     /// The engine's, read while its file is surely there.
     fingerprint: [u8; 32],
     options: SchedulerOptions,
-    cache: PrefixCache,
+    pub(super) cache: PrefixCache,
     waiting: VecDeque<Job>,
     /// In the order of their admission.
     running: Vec<Job>,
@@ -214,26 +213,6 @@ impl Scheduler {
             last_token: None,
         });
         Ok(id)
-    }
-
-    /// Writes what is remembered of a text, and a note, for [`Self::load_session`].
-    pub fn save_session(&mut self, path: &Path, tokens: &[u32], note: &str) -> Result<(), Error> {
-        let (sequence, _) = self.cache.attach(tokens, self.engine.sequence());
-        self.engine.save_session(path, &sequence, tokens, note)
-    }
-
-    /// Remembers what a session file holds, so that a prompt which begins so goes on from there; its tokens and its note.
-    pub fn load_session(&mut self, path: &Path) -> Result<(Vec<u32>, String), Error> {
-        let loaded = match self.engine.load_session(path) {
-            Err(Error::Session { error: SessionError::NoRoom, .. }) => {
-                while self.cache.evict() {}
-                self.engine.load_session(path)
-            }
-            loaded => loaded,
-        };
-        let Session { sequence, tokens, note } = loaded?;
-        self.cache.insert(&tokens, &sequence, true);
-        Ok((tokens, note))
     }
 
     /// Ends a request at once; its blocks are free for others. False where it is not there any more.

@@ -8,7 +8,6 @@ use crate::{Engine, Error, SchedulerOptions};
 use akunu_text::{Grammar, Grammars, Matcher};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
@@ -178,25 +177,13 @@ impl Service {
     }
 
     /// Does something between two steps, and waits for what it gives.
-    fn between_steps<T: Send + 'static>(
+    pub(super) fn between_steps<T: Send + 'static>(
         &self,
         task: impl FnOnce(&mut Scheduler) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (done, result) = mpsc::channel();
         self.send(Message::Do(Box::new(move |scheduler| drop(done.send(task(scheduler))))))?;
         result.recv().unwrap_or_else(|_| Err(thread_ended()))
-    }
-
-    /// Writes what is remembered of a text, and a note: see [`Scheduler::save_session`].
-    pub fn save_session(&self, path: &Path, tokens: Vec<u32>, note: String) -> Result<(), Error> {
-        let path = path.to_owned();
-        self.between_steps(move |scheduler| scheduler.save_session(&path, &tokens, &note))
-    }
-
-    /// Remembers what a session file holds; its tokens and its note: see [`Scheduler::load_session`].
-    pub fn load_session(&self, path: &Path) -> Result<(Vec<u32>, String), Error> {
-        let path = path.to_owned();
-        self.between_steps(move |scheduler| scheduler.load_session(&path))
     }
 
     /// Queues a text to continue.
