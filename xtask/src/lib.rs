@@ -7,6 +7,7 @@ pub mod c_header;
 pub mod c_library;
 pub mod clients;
 pub mod models;
+pub mod python;
 pub mod quality;
 pub mod real;
 pub mod schemas;

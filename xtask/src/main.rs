@@ -7,7 +7,7 @@ use std::process::{self, ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use xtask::bench::{EmbedPeers, Peers, Revision, SpeechPeers, decoding, embed, peers, revision, speech, start};
-use xtask::{c_header, c_library, clients, models, quality, real, schemas, tidy};
+use xtask::{c_header, c_library, clients, models, python, quality, real, schemas, tidy};
 
 /// Every chore, with its flags.
 fn tree() -> Command {
@@ -37,6 +37,11 @@ fn tree() -> Command {
             command("c-library", "Build the C library and install it")
                 .arg(path("prefix", "Under which folder").required(true))
                 .arg(option("profile", "NAME", "How it is built").default_value("release")),
+            command("python", "Build the Python package's wheel, install it into a fresh environment and test it")
+                .arg(path("python", "The interpreter [default: python3]"))
+                .arg(path("dir", "Where packages and wheels go [default: target/python]"))
+                .arg(Arg::new("release").long("release").help("Build as a release").action(ArgAction::SetTrue))
+                .arg(Arg::new("tests").value_name("ARGUMENTS OF pytest").num_args(0..).last(true)),
             command("convert-quality", "Compare our quantizers with those of the llama.cpp tools in a folder")
                 .arg(Arg::new("tools").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)))
                 .arg(names("TYPE", "Which number formats [default: all]")),
@@ -139,6 +144,12 @@ fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
         "c-library" => {
             install_c_library(&texts(matches, "profile").concat(), &file(matches, "prefix").unwrap_or_default())
         }
+        "python" => python::run(&python::Options {
+            python: file(matches, "python"),
+            dir: file(matches, "dir"),
+            release: matches.get_flag("release"),
+            tests: owned(matches, "tests"),
+        }),
         "convert-quality" => quality::run(&file(matches, "tools").unwrap_or_default(), &names),
         _ => bench(matches),
     }

@@ -10,6 +10,7 @@ use akunu_formats::ModelFile;
 use akunu_plan::backend::{BoundProgram, Loaded, Want};
 use akunu_plan::{Output, RowVars, StepLayout, build};
 use akunu_text::{Encode, Tokenizer};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -161,6 +162,18 @@ impl Embedder {
     /// Reads texts; `each` gets the number of a text and its vector, in no particular order. Of hidden states it gets
     /// those of all tokens of a text, one after the other.
     pub fn read(&mut self, texts: &[Text], mut each: impl FnMut(usize, &[f32])) -> Result<(), Error> {
+        self.read_while(texts, |text, values| {
+            each(text, values);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// As [`Self::read`], as long as `each` wants more.
+    pub fn read_while(
+        &mut self,
+        texts: &[Text],
+        mut each: impl FnMut(usize, &[f32]) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
         texts.iter().try_for_each(|text| self.encoder.check(text))?;
         let mut order: Vec<usize> = (0..texts.len()).collect();
         order.sort_by_key(|&i| std::cmp::Reverse(texts[i].tokens.len()));
@@ -183,7 +196,9 @@ impl Embedder {
                 if !values.iter().all(|v| v.is_finite()) {
                     return Err(Error::NotFinite);
                 }
-                each(text, values);
+                if each(text, values).is_break() {
+                    return Ok(());
+                }
             }
         }
         Ok(())

@@ -134,6 +134,29 @@ fn contexts_shift_in_a_batch_as_they_do_alone() {
 }
 
 #[test]
+fn a_service_goes_on_with_what_another_one_wrote() {
+    let dir = akunu_testkit::TempDir::new();
+    let (path, tokens) = (dir.join("session"), prompt(7));
+    let answer = |service: &Service| {
+        let options = GenerateOptions::new().max_tokens(8);
+        let mut reply = service.submit(Request { tokens: tokens.clone(), options }).unwrap();
+        let chosen: Vec<u32> = reply.by_ref().map(|piece| piece.unwrap().token).collect();
+        (chosen, reply.summary().unwrap().cached)
+    };
+    let start = || Service::start(engine(2, 512), SchedulerOptions::default()).unwrap();
+    let first = start();
+    let (expected, cached) = answer(&first);
+    assert_eq!(cached, 0);
+    first.save_session(&path, tokens.clone(), "a note".into()).unwrap();
+    drop(first);
+    let second = start();
+    assert_eq!(second.load_session(&path).unwrap(), (tokens.clone(), "a note".into()));
+    assert_eq!(answer(&second), (expected, tokens.len() - 1));
+    let gone = second.load_session(&dir.join("gone")).unwrap_err();
+    assert!(matches!(gone, Error::Format(_)), "{gone}");
+}
+
+#[test]
 fn a_long_prompt_does_not_hold_up_those_who_decode() {
     let options = SchedulerOptions { chunk: Some(16), ..Default::default() };
     let mut scheduler = Scheduler::new(engine(2, 2048), options);

@@ -15,10 +15,10 @@ impl Tools {
     pub fn of(&mut self, runner: Runner, place: &Place) -> Result<&PathBuf, &String> {
         let at = self.0.iter().position(|(r, _)| *r == runner).unwrap_or_else(|| {
             let tool = match runner {
-                Runner::Python => python(place, &[Runner::Python]),
+                Runner::Python => packages(place, &[Runner::Python]),
                 Runner::Node => node(place),
                 Runner::LlamaCpp if place.llama_cpp.is_none() => Err("no --llama-cpp was given".into()),
-                Runner::LlamaCpp => python(place, &[Runner::Python, Runner::LlamaCpp]),
+                Runner::LlamaCpp => packages(place, &[Runner::Python, Runner::LlamaCpp]),
             };
             if let Err(why) = &tool {
                 eprintln!("SKIPPED: {why}");
@@ -30,20 +30,30 @@ impl Tools {
     }
 }
 
-fn python(place: &Place, lists: &[Runner]) -> Result<PathBuf, String> {
-    let lists: Vec<PathBuf> = lists.iter().map(|runner| place.tests(*runner).join("requirements.txt")).collect();
+fn packages(place: &Place, lists: &[Runner]) -> Result<PathBuf, String> {
     let folder = place.dir.join(format!("python-{}", lists.len()));
-    let python = folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
-    once(&folder, &lists, || {
-        succeed(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-        let mut pip = Command::new(&python);
+    let lists: Vec<PathBuf> = lists.iter().map(|runner| place.tests(*runner).join("requirements.txt")).collect();
+    python(Path::new("python3"), &folder, &lists)
+}
+
+/// The interpreter of an environment.
+pub(crate) fn interpreter(folder: &Path) -> PathBuf {
+    folder.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" })
+}
+
+/// The interpreter of an environment with the packages of these lists, or why there is none.
+pub(crate) fn python(python: &Path, folder: &Path, lists: &[PathBuf]) -> Result<PathBuf, String> {
+    let installed = interpreter(folder);
+    once(folder, lists, || {
+        succeed(Command::new(python).args(["-m", "venv", "--clear"]).arg(folder))?;
+        let mut pip = Command::new(&installed);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-        for list in &lists {
+        for list in lists {
             pip.arg("-r").arg(list);
         }
         succeed(&mut pip)
     })?;
-    Ok(python)
+    Ok(installed)
 }
 
 fn node(place: &Place) -> Result<PathBuf, String> {
@@ -79,7 +89,7 @@ fn once(folder: &Path, lists: &[PathBuf], install: impl FnOnce() -> Result<(), S
     fs::write(&stamp, wanted).map_err(|e| format!("{}: {e}", stamp.display()))
 }
 
-fn succeed(command: &mut Command) -> Result<(), String> {
+pub(crate) fn succeed(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let out = command.output().map_err(|e| format!("{name} cannot be started: {e}"))?;
     if out.status.success() {

@@ -3,7 +3,7 @@
 //! The tests are in `clients/`; packages and results are kept outside of the repository. `clients/not-applicable.json` says
 //! which tests do not apply and why: such a test runs all the same, and its row says so when it passes after all.
 
-mod install;
+pub(crate) mod install;
 mod run;
 mod table;
 

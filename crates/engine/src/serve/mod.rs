@@ -4,6 +4,7 @@ mod chunk;
 pub(crate) mod metrics;
 pub(crate) mod scheduler;
 pub(crate) mod service;
+mod sessions;
 pub(crate) mod snapshot;
 
 pub use chunk::LEAST_CHUNK;

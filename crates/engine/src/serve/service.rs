@@ -69,7 +69,12 @@ impl Drop for Outbox {
     }
 }
 
-type Submission = (Request, Outbox);
+/// What callers want of the thread.
+enum Message {
+    Submit(Box<Request>, Outbox),
+    /// Something that is done between two steps.
+    Do(Box<dyn FnOnce(&mut Scheduler) + Send>),
+}
 
 /// A running scheduler. Dropping it ends what still runs.
 ///
@@ -125,7 +130,7 @@ type Submission = (Request, Outbox);
 /// ```
 pub struct Service {
     /// `None` only while it is dropped.
-    submissions: Option<Sender<Submission>>,
+    messages: Option<Sender<Message>>,
     metrics: Arc<Mutex<Metrics>>,
     tokenizer: Option<akunu_text::Tokenizer>,
     grammars: Arc<OnceLock<Grammars>>,
@@ -143,7 +148,7 @@ impl Service {
     /// Starts the thread that runs a scheduler.
     pub fn run(scheduler: Scheduler) -> Result<Service, Error> {
         let engine = scheduler.engine();
-        let (submissions, inbox) = mpsc::channel();
+        let (messages, inbox) = mpsc::channel();
         let metrics = Arc::new(Mutex::new(scheduler.metrics()));
         let tokenizer = engine.tokenizer().cloned();
         let (grammars, vocab) = (engine.shared_grammars(), engine.vocab());
@@ -153,7 +158,7 @@ impl Service {
             .name("scheduler".into())
             .spawn(move || serve(scheduler, &inbox, &shared))
             .map_err(|e| Error::Stopped { why: e.to_string() })?;
-        Ok(Service { submissions: Some(submissions), metrics, tokenizer, grammars, vocab, path, thread: Some(thread) })
+        Ok(Service { messages: Some(messages), metrics, tokenizer, grammars, vocab, path, thread: Some(thread) })
     }
 
     /// Queues a request. Its grammar is compiled here and now, so that only the caller waits for that. Other errors of the
@@ -163,11 +168,23 @@ impl Service {
             request.options.matcher = Some(self.compile(grammar)?);
         }
         let mailbox = Arc::new(Mailbox::default());
-        let sent = self.submissions.as_ref().is_some_and(|s| s.send((request, Outbox(mailbox.clone()))).is_ok());
-        match sent {
-            true => Ok(Reply { mailbox, summary: None, done: false }),
-            false => Err(Error::Stopped { why: "its thread has ended".into() }),
-        }
+        self.send(Message::Submit(Box::new(request), Outbox(mailbox.clone())))?;
+        Ok(Reply { mailbox, summary: None, done: false })
+    }
+
+    fn send(&self, message: Message) -> Result<(), Error> {
+        let sent = self.messages.as_ref().is_some_and(|messages| messages.send(message).is_ok());
+        if sent { Ok(()) } else { Err(thread_ended()) }
+    }
+
+    /// Does something between two steps, and waits for what it gives.
+    pub(super) fn between_steps<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&mut Scheduler) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (done, result) = mpsc::channel();
+        self.send(Message::Do(Box::new(move |scheduler| drop(done.send(task(scheduler))))))?;
+        result.recv().unwrap_or_else(|_| Err(thread_ended()))
     }
 
     /// Queues a text to continue.
@@ -194,8 +211,8 @@ impl Service {
     }
 
     fn join(&mut self) -> Option<Scheduler> {
-        // The thread ends when nobody can submit any more.
-        self.submissions = None;
+        // The thread ends when nobody can send any more.
+        self.messages = None;
         self.thread.take()?.join().ok()
     }
 
@@ -211,21 +228,27 @@ impl Drop for Service {
     }
 }
 
+fn thread_ended() -> Error {
+    Error::Stopped { why: "its thread has ended".into() }
+}
+
 /// The thread: takes in what is submitted, steps, hands out what came of it.
-fn serve(mut scheduler: Scheduler, inbox: &Receiver<Submission>, metrics: &Mutex<Metrics>) -> Scheduler {
+fn serve(mut scheduler: Scheduler, inbox: &Receiver<Message>, metrics: &Mutex<Metrics>) -> Scheduler {
     let mut readers: HashMap<RequestId, Outbox> = HashMap::new();
     let mut events: Vec<(RequestId, Event)> = Vec::new();
     'serving: loop {
         loop {
-            let submitted = match scheduler.unfinished() {
+            let message = match scheduler.unfinished() {
                 0 => inbox.recv().map_err(|_| TryRecvError::Disconnected),
                 _ => inbox.try_recv(),
             };
-            match submitted {
-                Ok((request, outbox)) => match scheduler.submit(request) {
+            match message {
+                Ok(Message::Submit(request, outbox)) => match scheduler.submit(*request) {
                     Ok(id) => drop(readers.insert(id, outbox)),
                     Err(error) => outbox.end(Err(error)),
                 },
+                // Whoever waits for it learns that it gave nothing.
+                Ok(Message::Do(task)) => drop(catch_unwind(AssertUnwindSafe(|| task(&mut scheduler)))),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => break 'serving,
             }

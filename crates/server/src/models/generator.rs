@@ -104,42 +104,21 @@ impl Generator {
     /// The prompt that asks for an answer to the messages.
     pub fn prompt(&self, conversation: Conversation, think: Think, tools: &Tools) -> Result<String, Problem> {
         let Conversation { mut messages, mut variables, goes_on } = conversation;
-        let tokenizer = self.tokenizer()?;
         let (template, format) = self.speech()?;
-        format.normalize(&mut messages);
         drop_lines(&mut messages, &self.dropped_lines);
-        if tools.are_offered() {
-            if format.shows_tools() {
-                variables.insert("tools".into(), tools.shown.clone().into());
-            } else {
-                instruct(&mut messages, &format.instructions(&tools.shown));
-            }
-        }
-        let is_answer = |last: &Value| last["role"] == "assistant" && last.get("tool_calls").is_none();
-        let begun = match (goes_on, messages.last().is_some_and(is_answer)) {
-            (Some(false), _) | (None, false) => None,
-            (Some(true), false) => {
-                let sentence = "continue_final_message: the last message is not an answer that can be gone on with";
-                return Err(Problem::field("continue_final_message", sentence));
-            }
-            (Some(true) | None, true) => messages.pop(),
-        };
-        match &begun {
-            // What has begun comes after the prompt for it.
-            Some(_) => drop(variables.insert("add_generation_prompt".into(), true.into())),
-            None => drop(variables.entry("add_generation_prompt").or_insert(true.into())),
+        let begun = ReplyFormat::is_begun(&messages);
+        if goes_on == Some(true) && !begun {
+            let sentence = "continue_final_message: the last message is not an answer that can be gone on with";
+            return Err(Problem::field("continue_final_message", sentence));
         }
         match think {
             Think::Usual => drop(self.think.map(|think| variables.entry("enable_thinking").or_insert(think.into()))),
             Think::Not => drop(variables.entry("enable_thinking").or_insert(false.into())),
             Think::Upto(_) => drop(variables.entry("enable_thinking").or_insert(true.into())),
         }
-        for (name, extra) in ChatTemplate::extras(if tools.are_offered() { &tools.shown } else { &[] }) {
-            variables.entry(name).or_insert(extra);
-        }
-        variables.insert("messages".into(), messages.into());
-        let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;
-        Ok(prompt + begun.as_ref().and_then(|b| b["content"].as_str()).unwrap_or_default())
+        let shown = if tools.are_offered() { &tools.shown[..] } else { &[] };
+        let goes_on = goes_on.unwrap_or(begun);
+        Ok(format.prompt(template, (messages, goes_on), variables, shown)?)
     }
 
     /// The text of a token, with half characters replaced.
@@ -150,17 +129,6 @@ impl Generator {
     /// The bytes of a token.
     pub fn token_bytes(&self, token: u32) -> &[u8] {
         self.tokenizer.as_ref().map_or(&[], |t| t.token_bytes(token))
-    }
-}
-
-/// Adds instructions to the system message, or makes it.
-fn instruct(messages: &mut Vec<Value>, instructions: &str) {
-    match messages.first_mut().filter(|m| m["role"] == "system") {
-        Some(system) => {
-            let text = format!("{}\n\n{instructions}", system["content"].as_str().unwrap_or_default());
-            system["content"] = text.into();
-        }
-        None => messages.insert(0, serde_json::json!({ "role": "system", "content": instructions })),
     }
 }
 

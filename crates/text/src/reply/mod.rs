@@ -17,7 +17,7 @@ mod values;
 use std::fmt;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{ChatTemplate, Error, Grammar, Tokenizer};
 use families::{Arguments, Family};
@@ -211,6 +211,43 @@ impl ReplyFormat {
         )
     }
 
+    /// Whether the last message is a reply that can be gone on with.
+    pub fn is_begun(messages: &[Value]) -> bool {
+        messages.last().is_some_and(|last| last["role"] == "assistant" && last.get("tool_calls").is_none())
+    }
+
+    /// The prompt that asks for a reply to messages, or that goes on with the last of them where that is said, made by the
+    /// template that the form was read from; `tools` are as templates take them.
+    pub fn prompt(
+        &self,
+        template: &ChatTemplate,
+        (mut messages, goes_on): (Vec<Value>, bool),
+        mut variables: Map<String, Value>,
+        tools: &[Value],
+    ) -> Result<String, Error> {
+        self.normalize(&mut messages);
+        if !tools.is_empty() {
+            if self.shows_tools() {
+                variables.insert("tools".into(), tools.into());
+            } else {
+                instruct(&mut messages, &self.instructions(tools));
+            }
+        }
+        let begun = if goes_on { messages.pop() } else { None };
+        match &begun {
+            // What has begun comes after the prompt for it.
+            Some(_) => drop(variables.insert("add_generation_prompt".into(), true.into())),
+            None => drop(variables.entry("add_generation_prompt").or_insert(true.into())),
+        }
+        for (name, extra) in ChatTemplate::extras(tools) {
+            variables.entry(name).or_insert(extra);
+        }
+        variables.insert("messages".into(), messages.into());
+        let tokenizer = &self.inner.tokenizer;
+        let prompt = template.render(&variables.into(), tokenizer.bos_text(), tokenizer.eos_text())?;
+        Ok(prompt + begun.as_ref().and_then(|b| b["content"].as_str()).unwrap_or_default())
+    }
+
     /// The form that a reply must have; `None` where it is free. `answer` is the form of a reply that is no call.
     pub fn grammar(
         &self,
@@ -244,6 +281,17 @@ impl ReplyFormat {
                 *content = "".into();
             }
         }
+    }
+}
+
+/// Adds instructions to the system message, or makes it.
+fn instruct(messages: &mut Vec<Value>, instructions: &str) {
+    match messages.first_mut().filter(|m| m["role"] == "system") {
+        Some(system) => {
+            let text = format!("{}\n\n{instructions}", system["content"].as_str().unwrap_or_default());
+            system["content"] = text.into();
+        }
+        None => messages.insert(0, serde_json::json!({ "role": "system", "content": instructions })),
     }
 }
 
