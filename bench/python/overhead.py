@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What Python costs over the command line of the same build: `overhead.py [MODEL] [--embedder MODEL] [--rounds N]`.
 
-Streaming: microseconds a token of `akunu bench` (the Rust API without a scheduler) and of a loop over a reply, and the time
-that the thread of this loop keeps a processor busy, which does not depend on what else the machine does. Embedding: two
+Streaming: microseconds a token of `akunu bench` (the Rust API without a scheduler) and of a loop over a reply; then the time
+that the thread of this loop keeps a processor busy, where it waits for tokens and where all have come already. Embedding: two
 processes, both of which load the model, embed the same texts and write an array: `akunu embed` and Python. Their times are
 those of the clock, and of all processors together.
 """
@@ -44,7 +44,7 @@ def streaming(model, tokens, threads, rounds):
 
     name = model or "embedded"
     loaded = akunu.Model(model, threads=threads, cache=0)
-    rust, python, busy = [], [], []
+    rust, python, busy, ready = [], [], [], []
     for round in range(rounds + 1):
         flags = ["-p", "0", "-g", str(tokens), "-t", str(threads), "--json"]
         speed = json.loads(command("-m", "akunu", "bench", name, *flags)[0])["decode"]["tokens_per_s"]
@@ -55,9 +55,16 @@ def streaming(model, tokens, threads, rounds):
             rust.append(1e6 / speed)
             python.append((seen[-1] - seen[0]) / (len(seen) - 1) * 1e6)
             busy.append((time.thread_time() - before) / len(seen) * 1e6)
-    rust, python, busy = map(statistics.median, (rust, python, busy))
+            reply = loaded.generate([1, 2, 3, 4], max_tokens=tokens, ignore_eos=True)
+            time.sleep(0.1)
+            while loaded.load != (0, 0):
+                time.sleep(0.01)
+            before = time.thread_time()
+            count = sum(1 for _ in reply)
+            ready.append((time.thread_time() - before) / count * 1e6)
+    rust, python, busy, ready = map(statistics.median, (rust, python, busy, ready))
     print(f"{name}, {tokens} tokens: Rust {rust:.1f} us, Python {python:.1f} us a token: {python - rust:+.1f} us")
-    print(f"{name}: the thread that reads is busy for {busy:.1f} us a token")
+    print(f"{name}: the thread that reads is busy for {busy:.1f} us a token, {ready:.2f} us where it has come already")
 
 
 def embedding(model, count, threads, rounds):
