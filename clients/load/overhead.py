@@ -2,7 +2,8 @@
 """What serving costs: `overhead.py AKUNU [MODEL] [STREAMS] [TOKENS] [ROUNDS]`.
 
 The engine alone (`akunu bench --streams`) and the server over sockets, in turns: so many answers at once, of the same length, with
-nothing to read but a word. The server's time is from the last first token to the first last one, when all streams run.
+nothing to read but a word. The server's time is from the last first token to the first last one, when all streams run. The clients
+run on the same processor; what the server itself spends outside of the engine's threads is the second number.
 """
 
 import http.client
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 akunu = sys.argv[1]
 model = [m for m in sys.argv[2:3] if m != "embedded"]
@@ -21,7 +23,19 @@ rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 5
 
 def alone():
     command = [akunu, "bench", *(model or ["embedded"]), "--streams", str(streams), "-p", "0", "-g", str(tokens), "-r", "1", "--json"]
-    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    return json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["tokens_per_s"]
+
+
+def processor_time():
+    """Ticks of the server's threads that speak HTTP, and of all."""
+    ticks = {"http": 0, "all": 0}
+    for stat in Path(f"/proc/{server.pid}/task").glob("*/stat"):
+        text = stat.read_text()
+        name, fields = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
+        spent = int(fields[11]) + int(fields[12])
+        ticks["all"] += spent
+        ticks["http"] += spent if "http" in name else 0
+    return ticks
 
 
 def served(address):
@@ -47,16 +61,16 @@ def served(address):
     return sum(sum(began < at <= ended for at in t) for t in times) / (ended - began)
 
 
-if __name__ == "__main__":
-    command = [akunu, "serve", *model, "--port", "0", "--print-address", "--sequences", str(streams), "--log", "off"]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    address = server.stdout.readline().strip().removeprefix("http://")
-    served(address)
-    ratios = []
-    for _ in range(rounds):
-        engine = alone()
-        print(json.dumps(engine)[:400] if not ratios else "", end="")
-        rate = served(address)
-        ratios.append(rate)
-        print(f"served {rate:.0f} tokens/s")
-    server.terminate()
+command = [akunu, "serve", *model, "--port", "0", "--print-address", "--sequences", str(streams), "--log", "off"]
+server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+address = server.stdout.readline().strip().removeprefix("http://")
+served(address)
+before, ratios = processor_time(), []
+for _ in range(rounds):
+    engine, server_rate = alone(), served(address)
+    ratios.append(server_rate / engine)
+    print(f"{streams} streams: the engine alone {engine:.0f} tokens/s, served {server_rate:.0f}: {ratios[-1]:.3f}")
+after = processor_time()
+share = (after["http"] - before["http"]) / (after["all"] - before["all"])
+print(f"median {sorted(ratios)[len(ratios) // 2]:.3f}; {100 * share:.1f} % of the server's processor time is HTTP's")
+server.terminate()

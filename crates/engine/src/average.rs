@@ -11,3 +11,17 @@ pub fn record(average: &mut f64, seconds: f64) {
     let rate = if *average == 0.0 { 1.0 } else { [RATE, SHORTER][usize::from(seconds < *average)] };
     *average += rate * (seconds - *average);
 }
+
+/// How fast a peak is forgotten.
+const FORGOTTEN: f64 = 0.05;
+
+/// Adds an observation in seconds to what hardly any is longer than. One that is far longer than all before counts as twice them:
+/// it may be the only one.
+pub fn record_peak(peak: &mut f64, seconds: f64) {
+    let seconds = seconds.max(1e-9);
+    *peak = match *peak {
+        0.0 => seconds,
+        peak if seconds > peak => seconds.min(2.0 * peak),
+        peak => peak + FORGOTTEN * (seconds - peak),
+    };
+}

@@ -14,25 +14,31 @@ pub struct ChunkPace {
     decoding: f64,
     /// A row of a prompt.
     row: f64,
+    /// The same at their longest: what is promised must hold then too.
+    longest_decoding: f64,
+    longest_row: f64,
 }
 
 impl ChunkPace {
     /// Rows for the coming chunk, between the fewest and `most`: what takes as long as a step of those who decode, and with
     /// it no longer than `max_gap`.
     pub fn rows(&self, most: usize, max_gap: Duration) -> usize {
-        let time = self.decoding.min(max_gap.as_secs_f64() - self.decoding).max(0.0);
-        let rows = if self.row > 0.0 { time / self.row } else { 0.0 };
+        let left = (max_gap.as_secs_f64() - self.longest_decoding).max(0.0);
+        let rows = if self.row > 0.0 { (self.decoding / self.row).min(left / self.longest_row) } else { 0.0 };
         (rows as usize).max(LEAST_CHUNK).min(most)
     }
 
     /// A step of those who decode took this long.
     pub fn decoded(&mut self, time: Duration) {
         average::record(&mut self.decoding, time.as_secs_f64());
+        average::record_peak(&mut self.longest_decoding, time.as_secs_f64());
     }
 
     /// A chunk of `rows` rows took this long, while others waited: rows of large chunks, that nobody waits for, cost less.
     pub fn read(&mut self, rows: usize, time: Duration) {
-        average::record(&mut self.row, time.as_secs_f64() / rows.max(1) as f64);
+        let row = time.as_secs_f64() / rows.max(1) as f64;
+        average::record(&mut self.row, row);
+        average::record_peak(&mut self.longest_row, row);
     }
 }
 
@@ -135,5 +141,26 @@ mod tests {
                 assert!(longest <= most, "machine {i}, {max_gap} s: {longest} s, and {shortest} s is possible");
             }
         }
+    }
+
+    #[test]
+    fn the_gap_is_kept_where_others_use_the_machine_too() {
+        let mut pace = ChunkPace::default();
+        let (mut state, mut late) = (1u64, 0);
+        // Up to half as long again, and now and then three times as long.
+        let mut slowed = || {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let chance = (state >> 33) as f64 / (1u64 << 31) as f64;
+            if chance > 0.998 { 3.0 } else { 1.0 + chance / 2.0 }
+        };
+        for step in 0..2200 {
+            let decoding = 0.08 * slowed();
+            pace.decoded(Duration::from_secs_f64(decoding));
+            let rows = pace.rows(512, Duration::from_millis(200));
+            let reading = 0.002 * rows as f64 * slowed();
+            pace.read(rows, Duration::from_secs_f64(reading));
+            late += usize::from(step >= 200 && decoding + reading > 0.2);
+        }
+        assert!(late <= 20, "{late} of 2000 gaps are too long");
     }
 }
