@@ -13,7 +13,7 @@ pub fn record(average: &mut f64, seconds: f64) {
 }
 
 /// How fast a peak is forgotten.
-const FORGOTTEN: f64 = 0.05;
+const FORGOTTEN: f64 = 0.02;
 
 /// Adds an observation in seconds to what hardly any is longer than. One that is far longer than all before counts as twice them:
 /// it may be the only one.
