@@ -33,6 +33,7 @@ impl Backend for Cpu {
             decode: ActivationLayout::Q8,
             // Many rows at once are faster on tiles, where they are rounded more.
             prefill: if self.level().has_tiles() { ActivationLayout::Bf16 } else { ActivationLayout::Q8 },
+            prefill_rounds: self.level().has_tiles(),
             decode_rows: DECODE_ROWS.to_vec(),
             prefill_chunk: 512,
             max_chain: 64,

@@ -126,7 +126,8 @@ impl LoadOptions {
             Activations::Int8 if prefill => prefers.prefill,
             Activations::Int8 => prefers.decode,
         };
-        BuildOptions { max_rows, max_outputs, activations, kv: self.kv, output }
+        let may_round = prefill && self.activations == Activations::Int8 && prefers.prefill_rounds;
+        BuildOptions { max_rows, max_outputs, activations, may_round, kv: self.kv, output }
     }
 
     pub(crate) fn chunk(&self, prefers: &Preferences) -> usize {

@@ -41,6 +41,8 @@ pub struct Preferences {
     /// How activations that meet weights lie in memory, in programs that decode and in those that prefill.
     pub decode: ActivationLayout,
     pub prefill: ActivationLayout,
+    /// Whether programs that prefill may round what they multiply ([`Program::may_round`]).
+    pub prefill_rounds: bool,
     /// Row classes of programs that decode, ascending: each program serves up to so many rows.
     pub decode_rows: Vec<usize>,
     /// Rows of a prefill step, where nobody asks for another number.
@@ -138,11 +140,13 @@ pub enum LoadError {
     Unreadable(String),
     #[error("weights that overlap at byte {0} of their file cannot be packed")]
     Overlapping(usize),
+    #[error("the device could not take the model: {0}")]
+    Device(String),
     #[error(transparent)]
     Unsound(#[from] Unsound),
 }
 
-/// Why a submission was refused. Nothing was run.
+/// Why a submission was refused. Nothing was run, but for what a device did before it failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     #[error(transparent)]
@@ -153,6 +157,8 @@ pub enum SubmitError {
     NoProgram { index: usize, programs: usize },
     #[error("record {index} of {records} was asked for")]
     NoRecord { index: usize, records: usize },
+    #[error("the device failed: {0}")]
+    Device(String),
 }
 
 /// Which outputs of a submission the host will read. The tokens that the backend chose are there in any case.

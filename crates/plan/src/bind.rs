@@ -63,6 +63,11 @@ pub fn bind(
     })
 }
 
+/// An op as a record, but for what a backend chooses and what it waits for.
+pub fn describe(program: &Program, op: &Op) -> Record {
+    encode(program, op, Choice { kernel: 0, units: 1, grain: 1, weight_layout: 0 })
+}
+
 fn encode(program: &Program, op: &Op, choice: Choice) -> Record {
     let mut args = [Addr::NONE; MAX_SLOTS];
     let mut strides = [0; MAX_SLOTS];

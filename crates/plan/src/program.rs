@@ -122,9 +122,11 @@ pub struct KvGroup {
 pub struct Program {
     pub max_rows: usize,
     pub max_outputs: usize,
-    /// The form that products take their activations in, where it suits them (`fuse`). Rows of a program in bf16 are
-    /// rounded everywhere where tiles are faster.
+    /// The form that products take their activations in, where it suits them (`fuse`).
     pub activations: ActivationLayout,
+    /// Whether kernels for many rows may be chosen, which round what they multiply. A program in bf16 does so everywhere where
+    /// tiles are faster.
+    pub may_round: bool,
     pub buffers: Vec<Buffer>,
     pub weights: Vec<Weight>,
     pub constants: Vec<f32>,

@@ -150,7 +150,7 @@ fn per_flag(per: Per) -> u32 {
 /// The flags that are known before kernels are chosen: what an op's rows are, and which forms it meets.
 pub fn flags(program: &Program, op: &Op) -> u32 {
     let mut flags = per_flag(op.per);
-    if program.activations == ActivationLayout::Bf16 {
+    if program.may_round {
         flags |= MAY_ROUND;
     }
     for (arg, slot) in op.args.iter().zip(op.kind.spec().slots) {

@@ -62,6 +62,16 @@ impl<'a> Reference<'a> {
         &self.buffers.0[id.0 as usize]
     }
 
+    /// The same, to fill.
+    pub fn buffer_mut(&mut self, id: BufferId) -> &mut [f32] {
+        &mut self.buffers.0[id.0 as usize]
+    }
+
+    /// The KV blocks of a group.
+    pub fn kv_mut(&mut self, group: usize) -> &mut [u8] {
+        self.kv.group_mut(group)
+    }
+
     /// `[frames][bands]` that the step starts from; empty where it starts from tokens.
     pub fn input_mut(&mut self) -> &mut [f32] {
         self.program.input.map_or(&mut [], |id| &mut self.buffers.0[id.0 as usize])

@@ -13,6 +13,7 @@ fn options(rows: usize, int8: bool) -> BuildOptions {
         max_rows: rows,
         max_outputs: rows,
         activations: if int8 { ActivationLayout::Q8 } else { ActivationLayout::F32 },
+        may_round: false,
         kv: DType::F32,
         output: Output::Logits,
     }

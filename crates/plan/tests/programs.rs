@@ -18,6 +18,7 @@ fn options(int8: bool) -> BuildOptions {
         max_rows: IDS.len(),
         max_outputs: 2,
         activations: if int8 { ActivationLayout::Q8 } else { ActivationLayout::F32 },
+        may_round: false,
         kv: DType::F16,
         output: Output::Logits,
     }
@@ -82,8 +83,12 @@ fn products_of_tiles_finish_their_heads() {
     for name in ["hf/qwen2", "hf/qwen3", "hf/gemma3", "hf/llama-untied", "hf/olmo2", "gguf/stories-llama-Q4_0.gguf"] {
         let (file, model) = open(name);
         let plain = akunu_plan::build::plain(&model, &file, options(false)).unwrap();
-        let tiles =
-            build(&model, &file, BuildOptions { activations: ActivationLayout::Bf16, ..options(false) }).unwrap();
+        let tiles = build(
+            &model,
+            &file,
+            BuildOptions { activations: ActivationLayout::Bf16, may_round: true, ..options(false) },
+        )
+        .unwrap();
         let count = |kind| tiles.ops.iter().filter(|op| op.kind == kind).count();
         let (products, alone) = (count(OpKind::MatMulHeads), count(OpKind::HeadNormRopeKvWrite));
         assert_eq!(products + 3 * alone, 3 * model.config.layers.len(), "{name}");

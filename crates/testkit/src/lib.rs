@@ -7,6 +7,7 @@
 pub mod compare;
 pub mod fixtures;
 pub mod golden;
+pub mod rig;
 mod temp;
 pub mod tones;
 

@@ -99,7 +99,14 @@ fn every_op_of_every_family_agrees_with_the_reference_executor() {
         };
         let forms = [ActivationLayout::F32, ActivationLayout::Q8, ActivationLayout::Bf16];
         for (&output, activations) in outputs.iter().flat_map(|o| forms.map(|form| (o, form))) {
-            let options = BuildOptions { max_rows: ROWS, max_outputs: OUTPUTS, activations, kv: DType::F32, output };
+            let options = BuildOptions {
+                max_rows: ROWS,
+                max_outputs: OUTPUTS,
+                activations,
+                may_round: activations == ActivationLayout::Bf16,
+                kv: DType::F32,
+                output,
+            };
             let mut program = build(&model, &file, options).unwrap();
             if activations == ActivationLayout::Bf16 {
                 // Logits that are close may change places.

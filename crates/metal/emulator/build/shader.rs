@@ -1,22 +1,33 @@
 //! Metal's language is C++ but for a few things, which are written anew here: function constants, threadgroup memory that a kernel
 //! declares, and how kernels are called. Everything else is in `cpp/include/metal_stdlib`.
 
+use crate::source;
 use std::fmt::Write;
 
 /// An argument of a kernel: what its attribute says, as the emulator calls it.
 struct Argument(String);
 
-/// C++ of a Metal source, with a table of its kernels at the end.
-pub fn translate(path: &str, source: &str) -> Result<String, String> {
-    let mut out = format!("#include <metal_stdlib>\n#line 1 {path:?}\n");
-    for (number, line) in source.lines().enumerate() {
+/// C++ of a Metal source that is whole, with a table of its kernels at the end: of those that are no templates only `once`.
+pub fn translate(path: &str, source: &str, once: bool) -> Result<String, String> {
+    let mut out = String::from("#include <metal_stdlib>\n");
+    // A kernel that is instantiated for some formats here is instantiated for others elsewhere; the rest is in the first file.
+    let mut of_formats = false;
+    let mut registered = Vec::new();
+    for line in source.lines() {
         let words = line.trim();
-        let at = || format!("{path}:{}", number + 1);
+        let at = || format!("{path}: {words}");
         if words.contains("[[function_constant(") {
             out += &function_constant(words).ok_or_else(|| format!("{}: not a function constant", at()))?;
         } else if let Some(declared) = words.strip_prefix("threadgroup ").filter(|d| d.ends_with("];")) {
             out += &threadgroup_memory(declared).ok_or_else(|| format!("{}: not a declaration", at()))?;
-        } else if !words.starts_with("INSTANTIATE(") {
+        } else if words == source::OF_FORMATS {
+            of_formats = true;
+        } else if let Some(list) = words.strip_prefix("INSTANTIATE(") {
+            if once || of_formats {
+                registered.push(list);
+            }
+        } else {
+            of_formats &= !words.starts_with("#line");
             // Here `threadgroup` is nothing.
             out += &line.replace("[[threadgroup(", "[[argument(");
         }
@@ -25,11 +36,11 @@ pub fn translate(path: &str, source: &str) -> Result<String, String> {
     let text = without_comments(source);
     let kernels = kernels(&text).map_err(|why| format!("{path}: {why}"))?;
     for (name, template, arguments) in &kernels {
-        if !template {
+        if !template && once {
             register(&mut out, name, name, arguments);
         }
     }
-    for line in text.lines().filter_map(|line| line.trim().strip_prefix("INSTANTIATE(")) {
+    for line in registered {
         let parts: Vec<&str> = line.trim_end_matches([')', ';']).splitn(3, ',').map(str::trim).collect();
         let [name, function, parameters] = parts[..] else { return Err(format!("{path}: INSTANTIATE({line}")) };
         let found = kernels.iter().find(|(of, ..)| of == function);

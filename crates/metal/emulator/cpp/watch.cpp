@@ -21,15 +21,21 @@ struct Byte {
     uint32_t writer, written, written_simd, reader, read, read_simd;
 };
 
+// Buffers that overlap are one region, of several numbers.
 struct Region {
     const char *begin = nullptr, *end = nullptr;
     bool writable = false;
+    size_t number = 0;
     std::vector<Byte> bytes;
 };
 
 struct Memory {
-    Region buffers[MOST_BUFFERS];
+    Region regions[MOST_BUFFERS];
+    size_t count = 0;
+    // By the number of a buffer; of none where nothing is bound.
+    const Region *of[MOST_BUFFERS];
     Region arena;
+    bool races = true;
     size_t arena_used = 0;
     const char *stacks = nullptr, *stacks_end = nullptr;
     size_t last = 0;
@@ -55,6 +61,7 @@ bool meets(uint32_t other, uint32_t when, uint32_t when_simd, uint32_t me, uint3
 
 void check(Region &region, size_t at, size_t size, bool write, bool shared) {
     const Place here = place();
+    if (!memory.races) return;
     uint32_t me = memory.threadgroup * OF_A_GROUP + here.index + 1;
     uint32_t now = shared ? memory.barriers[here.index] : memory.device_barriers[here.index];
     uint32_t now_simd = memory.simd_barriers[here.index / SIMD_WIDTH];
@@ -94,43 +101,67 @@ void access(const void *address, size_t size, bool write) {
             fail("thread %u %s byte %zu of threadgroup memory, and %zu are declared", place().index, kind(write), offset, memory.arena_used);
         return check(memory.arena, offset, size, write, true);
     }
-    for (size_t n = 0; n < MOST_BUFFERS; n++) {
-        size_t index = (memory.last + n) % MOST_BUFFERS;
-        Region &region = memory.buffers[index];
-        if (!region.begin || !inside(at, size, region.begin, region.end)) continue;
+    for (size_t n = 0; n < memory.count; n++) {
+        size_t index = memory.last + n < memory.count ? memory.last + n : memory.last + n - memory.count;
+        Region &region = memory.regions[index];
+        if (!inside(at, size, region.begin, region.end)) continue;
         memory.last = index;
         if (region.writable) return check(region, at - region.begin, size, write, false);
-        if (write) fail("thread %u writes buffer %zu, which is only read", place().index, index);
+        if (write) fail("thread %u writes buffer %zu, which is only read", place().index, region.number);
         return;
     }
     if (!write && inside(at, size, &__executable_start, &_end)) return;
     // The buffer that is meant is the nearest.
-    size_t nearest = MOST_BUFFERS;
+    const Region *nearest = nullptr;
     ptrdiff_t distance = 1 << 20;
-    for (size_t n = 0; n < MOST_BUFFERS; n++) {
-        const Region &region = memory.buffers[n];
+    for (size_t n = 0; n < memory.count; n++) {
+        const Region &region = memory.regions[n];
         ptrdiff_t away = at < region.begin ? region.begin - at : at - region.end;
-        if (region.begin && away < distance) nearest = n, distance = away;
+        if (away < distance) nearest = &region, distance = away;
     }
-    if (nearest < MOST_BUFFERS) {
-        const Region &region = memory.buffers[nearest];
-        fail("thread %u %s %zu bytes at %td of buffer %zu, which has %td", place().index, kind(write), size, at - region.begin, nearest,
-             region.end - region.begin);
-    }
+    if (nearest)
+        fail("thread %u %s %zu bytes at %td of buffer %zu, which has %td", place().index, kind(write), size, at - nearest->begin,
+             nearest->number, nearest->end - nearest->begin);
     fail("thread %u %s %zu bytes outside of every buffer", place().index, kind(write), size);
 }
 
 } // namespace
 
 void begin_dispatch(const Call &call, const char *stacks, size_t stack_bytes) {
+    memory.count = 0;
+    memory.last = 0;
+    memory.races = call.races;
+    std::fill(std::begin(memory.of), std::end(memory.of), nullptr);
     for (unsigned n = 0; n < MOST_BUFFERS; n++) {
         const Buffer &buffer = call.buffers[n];
-        Region &region = memory.buffers[n];
-        region.begin = buffer.bytes;
-        region.end = buffer.bytes + buffer.length;
-        region.writable = buffer.writable;
-        region.bytes.assign(buffer.writable && buffer.bytes ? buffer.length : 0, Byte{});
+        if (!buffer.bytes) continue;
+        Region region;
+        region.begin = buffer.bytes, region.end = buffer.bytes + buffer.length;
+        region.writable = buffer.writable, region.number = n;
+        // What it overlaps with becomes a part of it.
+        size_t kept = 0;
+        for (size_t other = 0; other < memory.count; other++) {
+            Region &old = memory.regions[other];
+            if (old.begin < region.end && region.begin < old.end) {
+                region.begin = std::min(region.begin, old.begin), region.end = std::max(region.end, old.end);
+                region.writable |= old.writable, region.number = std::min(region.number, old.number);
+            } else {
+                std::swap(memory.regions[kept++], old);
+            }
+        }
+        std::swap(memory.regions[kept++], region);
+        memory.count = kept;
     }
+    for (size_t n = 0; n < memory.count; n++) {
+        Region &region = memory.regions[n];
+        region.bytes.assign(memory.races && region.writable ? region.end - region.begin : 0, Byte{});
+    }
+    for (unsigned n = 0; n < MOST_BUFFERS; n++)
+        for (size_t index = 0; index < memory.count; index++) {
+            const Region &region = memory.regions[index];
+            const char *begin = call.buffers[n].bytes;
+            if (begin && begin >= region.begin && begin < region.end) memory.of[n] = &region;
+        }
     memory.stacks = stacks;
     memory.stacks_end = stacks + stack_bytes;
     memory.arena.bytes.assign(THREADGROUP_BYTES, Byte{});
@@ -165,13 +196,19 @@ void atomic(bool begins) { memory.atomic = begins; }
 } // namespace emulator::watch
 
 size_t emulator_unwritten(unsigned buffer, size_t from, size_t to) {
-    const auto &bytes = emulator::watch::memory.buffers[buffer].bytes;
+    const auto *region = emulator::watch::memory.of[buffer];
+    if (!region) return from;
+    const auto &bytes = region->bytes;
     while (from < to && from < bytes.size() && bytes[from].writer != emulator::watch::NOBODY) from++;
     return from;
 }
 
 // What the compiler calls at every access.
 using emulator::watch::access;
+static void aligned(void *at, size_t bytes) {
+    if (reinterpret_cast<uintptr_t>(at) % bytes != 0 && emulator::watch::memory.on)
+        emulator::fail("thread %u uses %zu bytes at an address that is no multiple of them", emulator::place().index, bytes);
+}
 extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void *) {}
@@ -179,8 +216,8 @@ void __tsan_func_exit() {}
 void __tsan_vptr_update(void **, void *) {}
 void __tsan_vptr_read(void **) {}
 #define WATCHED(bytes)                                                                      \
-    void __tsan_read##bytes(void *at) { access(at, bytes, false); }                         \
-    void __tsan_write##bytes(void *at) { access(at, bytes, true); }                         \
+    void __tsan_read##bytes(void *at) { aligned(at, bytes), access(at, bytes, false); }     \
+    void __tsan_write##bytes(void *at) { aligned(at, bytes), access(at, bytes, true); }     \
     void __tsan_unaligned_read##bytes(void *at) { access(at, bytes, false); }               \
     void __tsan_unaligned_write##bytes(void *at) { access(at, bytes, true); }               \
     void __tsan_volatile_read##bytes(void *at) { access(at, bytes, false); }                \

@@ -6,6 +6,10 @@
 //! between two barriers, threadgroup memory that nobody wrote or that is more than there is.
 #![cfg(emulated)]
 
+mod gpu;
+
+pub use gpu::EmulatedGpu;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
 use std::ops::Range;
 use std::ptr;
@@ -29,6 +33,8 @@ pub struct Geometry {
     pub constants: Vec<(u32, u64)>,
     /// Bytes of `[[threadgroup(n)]]` arguments.
     pub shared: Vec<usize>,
+    /// Accesses are compared with the buffers' bounds only, not with those of other threads: faster.
+    pub bounds_only: bool,
 }
 
 const MOST_BUFFERS: usize = 31;
@@ -52,6 +58,7 @@ struct RawCall {
     threadgroups: [u32; 3],
     threads: [u32; 3],
     shared: [usize; MOST_SHARED],
+    races: bool,
 }
 
 unsafe extern "C" {
@@ -76,20 +83,11 @@ pub fn kernels() -> Vec<&'static str> {
 
 /// Runs a kernel over `buffers`, by their numbers.
 pub fn dispatch(kernel: &str, geometry: &Geometry, buffers: &mut [Buffer<'_>]) -> Result<(), String> {
-    let name = CString::new(kernel).map_err(|_| "a kernel's name has no zero in it".to_owned())?;
-    if buffers.len() > MOST_BUFFERS || geometry.shared.len() > MOST_SHARED {
-        return Err(format!("{kernel}: more than {MOST_BUFFERS} buffers or {MOST_SHARED} threadgroup arguments"));
+    if buffers.len() > MOST_BUFFERS {
+        return Err(format!("{kernel}: more than {MOST_BUFFERS} buffers"));
     }
-    let none = RawBuffer { bytes: ptr::null_mut(), length: 0, writable: false };
-    let mut call = RawCall {
-        buffers: [none; MOST_BUFFERS],
-        defined: [false; MOST_CONSTANTS],
-        constants: [0; MOST_CONSTANTS],
-        threadgroups: geometry.threadgroups,
-        threads: geometry.threads,
-        shared: [0; MOST_SHARED],
-    };
-    for (raw, buffer) in call.buffers.iter_mut().zip(buffers) {
+    let mut raw = [NO_BUFFER; MOST_BUFFERS];
+    for (raw, buffer) in raw.iter_mut().zip(buffers) {
         *raw = match buffer {
             Buffer::Constant(bytes) => {
                 RawBuffer { bytes: bytes.as_ptr().cast_mut(), length: bytes.len(), writable: false }
@@ -97,6 +95,29 @@ pub fn dispatch(kernel: &str, geometry: &Geometry, buffers: &mut [Buffer<'_>]) -
             Buffer::Device(bytes) => RawBuffer { bytes: bytes.as_mut_ptr(), length: bytes.len(), writable: true },
         };
     }
+    // SAFETY: the buffers live until this returns, and only those that are ours alone are written.
+    unsafe { run(kernel, geometry, raw) }
+}
+
+const NO_BUFFER: RawBuffer = RawBuffer { bytes: ptr::null_mut(), length: 0, writable: false };
+
+/// # Safety
+/// Where a buffer has bytes, there are as many, nobody else uses them until this returns, and they may be written where it says so.
+/// Buffers may overlap.
+unsafe fn run(kernel: &str, geometry: &Geometry, buffers: [RawBuffer; MOST_BUFFERS]) -> Result<(), String> {
+    let name = CString::new(kernel).map_err(|_| "a kernel's name has no zero in it".to_owned())?;
+    if geometry.shared.len() > MOST_SHARED {
+        return Err(format!("{kernel}: more than {MOST_SHARED} threadgroup arguments"));
+    }
+    let mut call = RawCall {
+        buffers,
+        defined: [false; MOST_CONSTANTS],
+        constants: [0; MOST_CONSTANTS],
+        threadgroups: geometry.threadgroups,
+        threads: geometry.threads,
+        shared: [0; MOST_SHARED],
+        races: !geometry.bounds_only,
+    };
     for (number, value) in &geometry.constants {
         let (Some(defined), Some(constant)) =
             (call.defined.get_mut(*number as usize), call.constants.get_mut(*number as usize))
@@ -107,8 +128,7 @@ pub fn dispatch(kernel: &str, geometry: &Geometry, buffers: &mut [Buffer<'_>]) -
     }
     call.shared[..geometry.shared.len()].copy_from_slice(&geometry.shared);
     let mut error = [0; 512];
-    // SAFETY: the call is laid out as the header has it, its buffers live until this returns, and what a kernel does beyond
-    // them is an error before it happens. Only buffers that are ours alone are written.
+    // SAFETY: the call is laid out as the header has it; what a kernel does beyond its buffers is an error before it happens.
     let failed = unsafe { emulator_dispatch(name.as_ptr(), &call, error.as_mut_ptr(), error.len()) };
     match failed {
         0 => Ok(()),

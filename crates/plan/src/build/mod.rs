@@ -21,6 +21,8 @@ pub struct BuildOptions {
     /// The form of activations that weights are multiplied with: int8 blocks go with quantized weights only, bf16 is for
     /// machines with tiles.
     pub activations: ActivationLayout,
+    /// See [`Program::may_round`].
+    pub may_round: bool,
     /// Number format of the KV cache, where the result needs one.
     pub kv: DType,
     pub output: Output,
@@ -149,6 +151,7 @@ impl<'a> Builder<'a> {
             max_rows: options.max_rows,
             max_outputs: options.max_outputs,
             activations: options.activations,
+            may_round: options.may_round,
             buffers: Vec::new(),
             weights: Vec::new(),
             constants: Vec::new(),

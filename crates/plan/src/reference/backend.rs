@@ -42,6 +42,7 @@ impl Backend for ReferenceBackend {
         Preferences {
             decode: ActivationLayout::F32,
             prefill: ActivationLayout::F32,
+            prefill_rounds: false,
             decode_rows: vec![1, 16, 64],
             prefill_chunk: 64,
             max_chain: 64,

@@ -99,6 +99,7 @@ fn attention_agrees_with_plain_softmax() {
         // Programs for prompts know no branches.
         let branches = rows.iter().any(|r| r.ahead != 0 || r.hidden_places() != 0);
         let may_round = noise.below(3) > 0 && !branches;
+        rig.program.may_round = may_round;
         rig.program.activations = if may_round { ActivationLayout::Bf16 } else { ActivationLayout::F32 };
         let q = rig.f32(heads * d);
         let y = rig.buffer(Per::Row, heads * d, layout);

@@ -36,6 +36,8 @@ struct Call {
     Size threadgroups, threads;
     // Bytes of [[threadgroup(n)]] arguments.
     size_t shared[4];
+    // Whether accesses are compared with those of other threads, too.
+    bool races;
 };
 
 // A thread's place.

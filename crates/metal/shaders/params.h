@@ -1,0 +1,212 @@
+// Written by `cargo run -p akunu-metal` from src/params and the plan's own structs: do not edit.
+#pragma once
+#define KV_BLOCK 64u
+#define NO_BLOCK 4294967295u
+#define NO_TOKEN 4294967295u
+#define MAXIMA_SLICE 256u
+#define MOST_CANDIDATES 256u
+#define ACTIVATION_NONE 0u
+#define ACTIVATION_SILU 1u
+#define ACTIVATION_GELU_TANH 2u
+#define ACTIVATION_GELU_ERF 3u
+#define ROPE_NONE 0u
+#define ROPE_INTERLEAVED 1u
+#define ROPE_SPLIT_HALF 2u
+#define INDEX_TOKEN 0u
+#define INDEX_POSITION 1u
+#define INDEX_SEGMENT 2u
+#define SEES_PAST 0u
+#define SEES_ALL 1u
+#define DTYPE_F32 0u
+#define DTYPE_F16 1u
+#define DTYPE_BF16 2u
+#define DTYPE_F64 3u
+#define DTYPE_I8 4u
+#define DTYPE_I16 5u
+#define DTYPE_I32 6u
+#define DTYPE_I64 7u
+#define DTYPE_U8 8u
+#define DTYPE_U32 9u
+#define DTYPE_BOOL 10u
+
+struct StepHeader {
+    uint rows;
+    uint outputs;
+    uint emitted_steps;
+    uint table_blocks;
+    uint table_sequences;
+    uint rows_offset;
+    uint outputs_offset;
+    uint tables_offset;
+    uint emitted_offset;
+    uint draws_offset;
+    uint rules_offset;
+    uint texts_offset;
+    uint ended;
+    uint reserved[3];
+};
+static_assert(sizeof(StepHeader) == 64, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, outputs) == 4, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, emitted_steps) == 8, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, table_blocks) == 12, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, table_sequences) == 16, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, rows_offset) == 20, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, outputs_offset) == 24, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, tables_offset) == 28, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, emitted_offset) == 32, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, draws_offset) == 36, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, rules_offset) == 40, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, texts_offset) == 44, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, ended) == 48, "as the host has it");
+static_assert(__builtin_offsetof(StepHeader, reserved) == 52, "as the host has it");
+
+struct RowVars {
+    uint token;
+    uint position;
+    uint sequence;
+    uint length;
+    uint segment;
+    uint ahead;
+    uint hidden[2];
+};
+static_assert(sizeof(RowVars) == 32, "as the host has it");
+static_assert(__builtin_offsetof(RowVars, token) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RowVars, position) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RowVars, sequence) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RowVars, length) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RowVars, segment) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RowVars, ahead) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RowVars, hidden) == 24, "as the host has it");
+
+struct DrawVars {
+    float temperature;
+    uint top_k;
+    float top_p;
+    float min_p;
+    uint seed[2];
+    uint index;
+    uint reserved;
+};
+static_assert(sizeof(DrawVars) == 32, "as the host has it");
+static_assert(__builtin_offsetof(DrawVars, temperature) == 0, "as the host has it");
+static_assert(__builtin_offsetof(DrawVars, top_k) == 4, "as the host has it");
+static_assert(__builtin_offsetof(DrawVars, top_p) == 8, "as the host has it");
+static_assert(__builtin_offsetof(DrawVars, min_p) == 12, "as the host has it");
+static_assert(__builtin_offsetof(DrawVars, seed) == 16, "as the host has it");
+static_assert(__builtin_offsetof(DrawVars, index) == 24, "as the host has it");
+static_assert(__builtin_offsetof(DrawVars, reserved) == 28, "as the host has it");
+
+struct Rules {
+    uint end;
+    uint first_timestamp;
+    uint timestamps;
+    uint latest_start;
+    uint never;
+    uint not_first;
+    uint tokens[128];
+};
+static_assert(sizeof(Rules) == 536, "as the host has it");
+static_assert(__builtin_offsetof(Rules, end) == 0, "as the host has it");
+static_assert(__builtin_offsetof(Rules, first_timestamp) == 4, "as the host has it");
+static_assert(__builtin_offsetof(Rules, timestamps) == 8, "as the host has it");
+static_assert(__builtin_offsetof(Rules, latest_start) == 12, "as the host has it");
+static_assert(__builtin_offsetof(Rules, never) == 16, "as the host has it");
+static_assert(__builtin_offsetof(Rules, not_first) == 20, "as the host has it");
+static_assert(__builtin_offsetof(Rules, tokens) == 24, "as the host has it");
+
+struct RuleVars {
+    uint on;
+    uint count;
+    uint last;
+    uint before;
+    uint latest;
+    float sum;
+    float total;
+    uint reserved;
+};
+static_assert(sizeof(RuleVars) == 32, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, on) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, count) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, last) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, before) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, latest) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, sum) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, total) == 24, "as the host has it");
+static_assert(__builtin_offsetof(RuleVars, reserved) == 28, "as the host has it");
+
+struct KVParams {
+    uint group;
+    uint dtype;
+    uint block_bytes;
+    uint layer_offset;
+    uint value_offset;
+    uint head_bytes;
+    uint row_bytes;
+};
+static_assert(sizeof(KVParams) == 28, "as the host has it");
+static_assert(__builtin_offsetof(KVParams, group) == 0, "as the host has it");
+static_assert(__builtin_offsetof(KVParams, dtype) == 4, "as the host has it");
+static_assert(__builtin_offsetof(KVParams, block_bytes) == 8, "as the host has it");
+static_assert(__builtin_offsetof(KVParams, layer_offset) == 12, "as the host has it");
+static_assert(__builtin_offsetof(KVParams, value_offset) == 16, "as the host has it");
+static_assert(__builtin_offsetof(KVParams, head_bytes) == 20, "as the host has it");
+static_assert(__builtin_offsetof(KVParams, row_bytes) == 24, "as the host has it");
+
+struct ElementwiseParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint u_stride;
+    uint y_stride;
+    uint activation;
+    float scale;
+    uint unused[1];
+};
+static_assert(sizeof(ElementwiseParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(ElementwiseParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(ElementwiseParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(ElementwiseParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(ElementwiseParams, u_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(ElementwiseParams, y_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(ElementwiseParams, activation) == 20, "as the host has it");
+static_assert(__builtin_offsetof(ElementwiseParams, scale) == 24, "as the host has it");
+
+struct RMSNormParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint y_stride;
+    uint residual_stride;
+    float eps;
+    float scale;
+    uint unused[1];
+};
+static_assert(sizeof(RMSNormParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(RMSNormParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RMSNormParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RMSNormParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RMSNormParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RMSNormParams, residual_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RMSNormParams, eps) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RMSNormParams, scale) == 24, "as the host has it");
+
+struct LayerNormParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint y_stride;
+    uint residual_stride;
+    float eps;
+    float scale;
+    uint has_bias;
+};
+static_assert(sizeof(LayerNormParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, residual_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, eps) == 20, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, scale) == 24, "as the host has it");
+static_assert(__builtin_offsetof(LayerNormParams, has_bias) == 28, "as the host has it");

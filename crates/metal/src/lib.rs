@@ -1,0 +1,23 @@
+//! The Metal backend: records become a table of dispatches, which is encoded into one command buffer for a chain of steps.
+//!
+//! Kernels are Metal sources in `shaders`, a folder for each category, with their rows of the kernel table in `kernels`. What
+//! encodes them is behind [`Gpu`]: Apple's Metal, or the emulator in tests.
+
+#![deny(unsafe_code)]
+
+mod backend;
+pub mod chip;
+pub mod dispatch;
+pub mod formats;
+pub mod gpu;
+pub mod kernels;
+mod loaded;
+pub mod params;
+pub mod shaders;
+pub mod source;
+
+pub use backend::Metal;
+pub use chip::Chip;
+pub use gpu::{BufferId, Function, Gpu, GpuError, PipelineId};
+#[doc(hidden)]
+pub use loaded::LoadedModel;

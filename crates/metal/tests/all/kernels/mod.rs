@@ -1,0 +1,12 @@
+mod activation;
+mod attention;
+mod common;
+mod conv;
+mod convert;
+mod embedding;
+mod fused;
+mod kv_cache;
+mod matmul;
+mod norm;
+mod rope;
+mod sampling;

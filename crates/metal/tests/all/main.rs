@@ -1,0 +1,5 @@
+//! The Metal backend under the emulator: every kernel against the reference executor, and whole models.
+
+mod kernels;
+mod rig;
+mod tables;
