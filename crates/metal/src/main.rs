@@ -1,4 +1,4 @@
-//! `cargo run -p akunu-metal`: writes what follows from the kernel table: `shaders/params.h`.
+//! `cargo run -p akunu-metal`: writes what follows from the kernel table: `shaders/params.h` and `docs/metal-kernels.md`.
 
 #![forbid(unsafe_code)]
 
@@ -7,5 +7,6 @@ use std::{fs, io};
 
 fn main() -> io::Result<()> {
     let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    fs::write(crate_root.join("shaders/params.h"), akunu_metal::params::header())
+    fs::write(crate_root.join("shaders/params.h"), akunu_metal::params::header())?;
+    fs::write(crate_root.join("../../docs/metal-kernels.md"), akunu_metal::catalogue::page())
 }

@@ -1,7 +1,14 @@
 //! What is written from the kernel table is what is checked in, and every row has its kernel.
 
-use akunu_metal::{kernels, params, shaders};
+use akunu_metal::{catalogue, kernels, params, shaders};
 use std::path::Path;
+
+#[test]
+fn the_catalogue_is_of_the_kernel_table() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metal-kernels.md");
+    let written = std::fs::read_to_string(page).unwrap();
+    assert!(written == catalogue::page(), "docs/metal-kernels.md is old: run `cargo run -p akunu-metal`");
+}
 
 #[test]
 fn the_shaders_header_is_of_the_hosts_structs() {
