@@ -172,6 +172,23 @@ static_assert(__builtin_offsetof(ElementwiseParams, y_stride) == 16, "as the hos
 static_assert(__builtin_offsetof(ElementwiseParams, activation) == 20, "as the host has it");
 static_assert(__builtin_offsetof(ElementwiseParams, scale) == 24, "as the host has it");
 
+struct ConvertParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint y_stride;
+    uint row_bytes;
+    uint side_bytes;
+    uint unused[2];
+};
+static_assert(sizeof(ConvertParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, row_bytes) == 16, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, side_bytes) == 20, "as the host has it");
+
 struct RMSNormParams {
     uint rows;
     uint dim;

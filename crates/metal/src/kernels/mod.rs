@@ -15,6 +15,11 @@ mod matmul;
 mod norm;
 mod rope;
 mod sampling;
+#[allow(dead_code)]
+mod weights;
+
+pub use convert::ConvertParams;
+pub use weights::constants;
 
 use crate::chip::Chip;
 use crate::dispatch::Dispatch;
