@@ -20,6 +20,12 @@ static HEADERS: Sources = sources![
     "formats/blocks.h",
     "formats/float.h",
     "formats/format.h",
+    "formats/grids.h",
+    "formats/iq.h",
+    "formats/k_quants.h",
+    "formats/levels.h",
+    "formats/mlx.h",
+    "formats/ternary.h",
     "params.h",
     "steps.h",
 ];
