@@ -15,7 +15,6 @@ mod matmul;
 mod norm;
 mod rope;
 mod sampling;
-#[allow(dead_code)]
 mod weights;
 
 pub use convert::ConvertParams;
@@ -110,7 +109,6 @@ impl Plain {
     }
 
     /// A row for every number format.
-    #[allow(dead_code)]
     fn rows(&self) -> impl Iterator<Item = KernelRow> {
         crate::formats::FORMATS.iter().map(|(suffix, _)| KernelRow {
             name: format!("{}_{suffix}", self.name),
