@@ -1,6 +1,6 @@
 // Tiles of a GEMM: how 128 threads bring rows of activations and of weights to threadgroup memory, and how they multiply them.
 #pragma once
-#include "formats/float.h"
+#include "formats/all.h"
 
 // Weight rows of a tile, columns of a step, and threads: 4 SIMD groups.
 #define TILE_N 64
