@@ -172,6 +172,45 @@ static_assert(__builtin_offsetof(ElementwiseParams, y_stride) == 16, "as the hos
 static_assert(__builtin_offsetof(ElementwiseParams, activation) == 20, "as the host has it");
 static_assert(__builtin_offsetof(ElementwiseParams, scale) == 24, "as the host has it");
 
+struct TransposeParams {
+    uint rows;
+    uint columns;
+    uint x_stride;
+    uint y_stride;
+};
+static_assert(sizeof(TransposeParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, columns) == 4, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, y_stride) == 12, "as the host has it");
+
+struct HeadRearrangeParams {
+    uint rows;
+    uint heads;
+    uint head_dim;
+    uint x_stride;
+};
+static_assert(sizeof(HeadRearrangeParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, heads) == 4, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, head_dim) == 8, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, x_stride) == 12, "as the host has it");
+
+struct QKVSplitParams {
+    uint q_dim;
+    uint kv_dim;
+    uint x_stride;
+    uint q_stride;
+    uint kv_stride;
+    uint unused[3];
+};
+static_assert(sizeof(QKVSplitParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, q_dim) == 0, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, kv_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, q_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, kv_stride) == 16, "as the host has it");
+
 struct RMSNormParams {
     uint rows;
     uint dim;
@@ -210,3 +249,48 @@ static_assert(__builtin_offsetof(LayerNormParams, residual_stride) == 16, "as th
 static_assert(__builtin_offsetof(LayerNormParams, eps) == 20, "as the host has it");
 static_assert(__builtin_offsetof(LayerNormParams, scale) == 24, "as the host has it");
 static_assert(__builtin_offsetof(LayerNormParams, has_bias) == 28, "as the host has it");
+
+struct HeadNormParams {
+    uint heads;
+    uint head_dim;
+    uint x_stride;
+    uint has_weight;
+    float eps;
+    uint unused[3];
+};
+static_assert(sizeof(HeadNormParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, has_weight) == 12, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, eps) == 16, "as the host has it");
+
+struct RoPEAnglesParams {
+    uint pairs;
+    float magnitude;
+    uint y_stride;
+    uint unused[1];
+};
+static_assert(sizeof(RoPEAnglesParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, pairs) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, magnitude) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, y_stride) == 8, "as the host has it");
+
+struct RoPEParams {
+    uint heads;
+    uint head_dim;
+    uint pairs;
+    uint has_norm;
+    float eps;
+    uint x_stride;
+    uint angles_stride;
+    uint unused[1];
+};
+static_assert(sizeof(RoPEParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, pairs) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, has_norm) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, eps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, x_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, angles_stride) == 24, "as the host has it");
