@@ -14,7 +14,15 @@ macro_rules! sources {
 pub(crate) use sources;
 
 /// What kernels include.
-static HEADERS: Sources = sources!["akunu.h", "formats/float.h", "formats/format.h", "params.h", "steps.h"];
+static HEADERS: Sources = sources![
+    "akunu.h",
+    "formats/float.h",
+    "formats/format.h",
+    "kv_cache/place.h",
+    "kv_cache/write.h",
+    "params.h",
+    "steps.h",
+];
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
