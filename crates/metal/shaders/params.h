@@ -294,3 +294,39 @@ static_assert(__builtin_offsetof(RoPEParams, has_norm) == 12, "as the host has i
 static_assert(__builtin_offsetof(RoPEParams, eps) == 16, "as the host has it");
 static_assert(__builtin_offsetof(RoPEParams, x_stride) == 20, "as the host has it");
 static_assert(__builtin_offsetof(RoPEParams, angles_stride) == 24, "as the host has it");
+
+struct RoPEQKVWriteParams {
+    uint heads;
+    uint kv_heads;
+    uint head_dim;
+    uint pairs;
+    float eps;
+    uint q_stride;
+    uint k_stride;
+    uint v_stride;
+    uint angles_stride;
+    uint unused[3];
+};
+static_assert(sizeof(RoPEQKVWriteParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, kv_heads) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, head_dim) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, pairs) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, eps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, q_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, k_stride) == 24, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, v_stride) == 28, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, angles_stride) == 32, "as the host has it");
+
+struct RoPEQKVCacheParams {
+    RoPEQKVWriteParams rope;
+    KVParams kv;
+    uint has_q_norm;
+    uint has_k_norm;
+    uint unused[3];
+};
+static_assert(sizeof(RoPEQKVCacheParams) == 96, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, rope) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, kv) == 48, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_q_norm) == 76, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_k_norm) == 80, "as the host has it");

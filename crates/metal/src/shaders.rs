@@ -15,10 +15,12 @@ pub(crate) use sources;
 
 /// What kernels include.
 static HEADERS: Sources = sources![
-    "activation/activate.h",
+    "activation/activation.h",
     "akunu.h",
     "formats/float.h",
     "formats/format.h",
+    "kv_cache/place.h",
+    "kv_cache/write.h",
     "params.h",
     "rope/head.h",
     "steps.h",

@@ -1,5 +1,5 @@
 // y = activation(x), and y = activation(x) * u
-#include "activation/activate.h"
+#include "activation/activation.h"
 
 template <uint ACTIVATION>
 kernel void activation(device const float *x [[buffer(0)]], device float *y [[buffer(2)]], constant ElementwiseParams &p [[buffer(3)]],

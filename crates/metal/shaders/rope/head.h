@@ -49,3 +49,11 @@ inline void turn_head(threadgroup float *head, uint dim, uint style, uint pairs,
     }
     simdgroup_barrier(mem_flags::mem_threadgroup);
 }
+
+// A head goes into the KV cache.
+template <class Writer> inline void write_head(threadgroup const float *head, device uchar *to, uint dim, uint lane) {
+    for (uint first = 0; first < dim; first += LANES) {
+        const uint count = min(dim - first, LANES);
+        Writer::write(to, first, lane < count ? head[first + lane] : 0.0f, lane, count);
+    }
+}

@@ -1,13 +1,14 @@
 //! Rotated positions.
 
 use super::common::{floats, stride};
-use super::{Category, Plain, Target};
+use super::{Category, KV_FORMATS, KernelRow, Plain, Target};
 use crate::chip::Chip;
 use crate::dispatch::{Dispatch, Extent};
-use crate::params::params;
+use crate::params::{Word, Words, params};
 use crate::shaders::sources;
-use akunu_plan::op::{HeadParams, OpKind, ROPE_INTERLEAVED, ROPE_SPLIT_HALF, RopeAnglesParams, slots};
+use akunu_plan::op::*;
 use akunu_plan::record::{Addr, Record, Region};
+use std::mem::offset_of;
 
 params! {
     /// `rope_angles`.
@@ -28,6 +29,34 @@ params! {
         x_stride: u32,
         angles_stride: u32,
     }
+    /// What happens to heads that go into the KV cache.
+    RoPEQKVWriteParams {
+        heads: u32,
+        kv_heads: u32,
+        head_dim: u32,
+        pairs: u32,
+        eps: f32,
+        q_stride: u32,
+        k_stride: u32,
+        v_stride: u32,
+        angles_stride: u32,
+    }
+    /// `rope_kv_write` and its kin.
+    RoPEQKVCacheParams {
+        rope: RoPEQKVWriteParams,
+        kv: KvParams,
+        has_q_norm: u32,
+        has_k_norm: u32,
+    }
+}
+
+const _: () = assert!(offset_of!(RoPEQKVWriteParams, angles_stride) == 32 && size_of::<RoPEQKVWriteParams>() == 48);
+
+impl Word for RoPEQKVWriteParams {
+    const METAL: &'static str = "RoPEQKVWriteParams";
+    fn put(self, to: &mut Vec<u8>) {
+        to.extend(self.bytes());
+    }
 }
 
 static ROWS: &[Plain] = &[
@@ -44,6 +73,40 @@ static ROWS: &[Plain] = &[
     in_place("rope_neox", |r, _| turns(r, ROPE_SPLIT_HALF), "heads in place whose halves rotate"),
 ];
 
+/// Kernels of one body, without their KV formats: what they serve.
+#[rustfmt::skip]
+static WRITES: &[(&str, Serves, &str)] = &[
+    ("rope_kv_write", |r, _| r.rows == 1 && writes(r, ROPE_INTERLEAVED, false), "one row whose neighbours rotate"),
+    ("rope_kv_write_batch", |r, _| writes(r, ROPE_INTERLEAVED, false), "rows whose neighbours rotate"),
+    ("rope_neox_kv_write", |r, _| r.rows == 1 && writes(r, ROPE_SPLIT_HALF, false), "one row whose halves rotate"),
+    ("rope_neox_kv_write_batch", |r, _| writes(r, ROPE_SPLIT_HALF, false), "rows whose halves rotate"),
+    ("head_norm_rope_kv_write", |r, _| r.rows == 1 && writes(r, ROPE_INTERLEAVED, true), "one row with head norms whose neighbours rotate"),
+    ("head_norm_rope_kv_write_batch", |r, _| writes(r, ROPE_INTERLEAVED, true), "rows with head norms whose neighbours rotate"),
+    ("head_norm_rope_neox_kv_write", |r, _| r.rows == 1 && writes(r, ROPE_SPLIT_HALF, true), "one row with head norms whose halves rotate"),
+    ("head_norm_rope_neox_kv_write_batch", |r, _| writes(r, ROPE_SPLIT_HALF, true), "rows with head norms whose halves rotate"),
+    ("head_norm_kv_write", |r, _| r.rows == 1 && writes(r, ROPE_NONE, true), "one row that does not rotate"),
+    ("head_norm_kv_write_batch", |r, _| writes(r, ROPE_NONE, true), "rows that do not rotate"),
+];
+
+type Serves = fn(&Record, &Chip) -> bool;
+
+fn write_rows() -> impl Iterator<Item = KernelRow> {
+    let row = |&(name, serves, chosen): &(&str, Serves, &'static str), format: &'static str| KernelRow {
+        name: format!("{name}_{format}"),
+        source: "rope/rope_kv_write.metal",
+        op: Some(OpKind::HeadNormRopeKvWrite),
+        format: Some(format),
+        serves,
+        encode: heads_write,
+        geometry: match name.ends_with("_batch") {
+            false => "a SIMD group; (heads + 2 kv_heads, rows)",
+            true => "a SIMD group for every head, 8 a threadgroup; ((heads + 2 kv_heads) / 8, rows)",
+        },
+        chosen,
+    };
+    WRITES.iter().flat_map(move |write| KV_FORMATS.map(|format| row(write, format)))
+}
+
 const fn in_place(name: &'static str, serves: fn(&Record, &Chip) -> bool, chosen: &'static str) -> Plain {
     Plain {
         name,
@@ -58,8 +121,8 @@ const fn in_place(name: &'static str, serves: fn(&Record, &Chip) -> bool, chosen
 
 pub(super) const CATEGORY: Category = Category {
     name: "rope",
-    sources: sources!["rope/angles.metal", "rope/rope.metal"],
-    rows: || ROWS.iter().map(Plain::row).collect(),
+    sources: sources!["rope/angles.metal", "rope/rope.metal", "rope/rope_kv_write.metal"],
+    rows: || ROWS.iter().map(Plain::row).chain(write_rows()).collect(),
     layouts,
 };
 
@@ -117,6 +180,49 @@ fn heads_in_place(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {
         .operand(4, record, ANGLES)
         .threadgroup_memory(&[shared(simds, p.head_dim)])
         .grid(Extent::Fixed(p.heads.div_ceil(simds)), Extent::Rows(1), Extent::Fixed(1))
+        .threads([simds * LANES, 1, 1]);
+    vec![dispatch]
+}
+
+/// Whether values rotate so, some heads have norms or none has, and they fit threadgroup memory. Without a rotation one kernel is for
+/// heads with and without norms.
+fn writes(record: &Record, style: u32, normed: bool) -> bool {
+    use slots::heads::{K_NORM, Q_NORM};
+    let p = record.params::<HeadsParams>();
+    let norms = [Q_NORM, K_NORM].iter().any(|slot| !record.args[*slot].is_none());
+    floats(record) && p.style == style && (norms == normed || style == ROPE_NONE) && fits(p.head_dim)
+}
+
+fn heads_write(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {
+    use slots::heads::*;
+    let p = record.params::<HeadsParams>();
+    let has = |slot: usize| u32::from(!record.args[slot].is_none());
+    let rope = RoPEQKVWriteParams {
+        heads: p.heads,
+        kv_heads: p.kv_heads,
+        head_dim: p.head_dim,
+        pairs: p.pairs,
+        eps: p.eps,
+        q_stride: stride(record, Q),
+        k_stride: stride(record, K),
+        v_stride: stride(record, V),
+        angles_stride: stride(record, ANGLES),
+    };
+    let params = RoPEQKVCacheParams { rope, kv: p.kv, has_q_norm: has(Q_NORM), has_k_norm: has(K_NORM) };
+    // As the kernel was instantiated.
+    let simds = if record.rows == 1 { 1 } else { SIMDS };
+    let dispatch = Dispatch::new(record, &*target.row.name)
+        .operand(0, record, K)
+        .region(1, record.args[Q_NORM])
+        .operand(2, record, Q)
+        .params(&params)
+        .region(4, Addr::new(Region::STEPS, 0))
+        .operand(5, record, V)
+        .region(6, record.args[K_NORM])
+        .operand(7, record, ANGLES)
+        .region(8, record.args[KV])
+        .threadgroup_memory(&[shared(simds, p.head_dim)])
+        .grid(Extent::Fixed((p.heads + 2 * p.kv_heads).div_ceil(simds)), Extent::Rows(1), Extent::Fixed(1))
         .threads([simds * LANES, 1, 1]);
     vec![dispatch]
 }
