@@ -230,3 +230,84 @@ static_assert(__builtin_offsetof(LayerNormParams, residual_stride) == 16, "as th
 static_assert(__builtin_offsetof(LayerNormParams, eps) == 20, "as the host has it");
 static_assert(__builtin_offsetof(LayerNormParams, scale) == 24, "as the host has it");
 static_assert(__builtin_offsetof(LayerNormParams, has_bias) == 28, "as the host has it");
+
+struct HeadNormParams {
+    uint heads;
+    uint head_dim;
+    uint x_stride;
+    uint has_weight;
+    float eps;
+    uint unused[3];
+};
+static_assert(sizeof(HeadNormParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, has_weight) == 12, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, eps) == 16, "as the host has it");
+
+struct RoPEAnglesParams {
+    uint pairs;
+    float magnitude;
+    uint y_stride;
+    uint unused[1];
+};
+static_assert(sizeof(RoPEAnglesParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, pairs) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, magnitude) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, y_stride) == 8, "as the host has it");
+
+struct RoPEParams {
+    uint heads;
+    uint head_dim;
+    uint pairs;
+    uint has_norm;
+    float eps;
+    uint x_stride;
+    uint angles_stride;
+    uint unused[1];
+};
+static_assert(sizeof(RoPEParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, pairs) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, has_norm) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, eps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, x_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, angles_stride) == 24, "as the host has it");
+
+struct RoPEQKVWriteParams {
+    uint heads;
+    uint kv_heads;
+    uint head_dim;
+    uint pairs;
+    float eps;
+    uint q_stride;
+    uint k_stride;
+    uint v_stride;
+    uint angles_stride;
+    uint unused[3];
+};
+static_assert(sizeof(RoPEQKVWriteParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, kv_heads) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, head_dim) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, pairs) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, eps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, q_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, k_stride) == 24, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, v_stride) == 28, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, angles_stride) == 32, "as the host has it");
+
+struct RoPEQKVCacheParams {
+    RoPEQKVWriteParams rope;
+    KVParams kv;
+    uint has_q_norm;
+    uint has_k_norm;
+    uint unused[3];
+};
+static_assert(sizeof(RoPEQKVCacheParams) == 96, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, rope) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, kv) == 48, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_q_norm) == 76, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_k_norm) == 80, "as the host has it");

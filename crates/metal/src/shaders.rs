@@ -27,9 +27,12 @@ static HEADERS: Sources = sources![
     "formats/levels.h",
     "formats/mlx.h",
     "formats/ternary.h",
+    "kv_cache/place.h",
+    "kv_cache/write.h",
     "matmul/epilogue.h",
     "matmul/tiles.h",
     "params.h",
+    "rope/head.h",
     "steps.h",
 ];
 
