@@ -209,6 +209,37 @@ static_assert(__builtin_offsetof(EmbeddingParams, row_bytes) == 20, "as the host
 static_assert(__builtin_offsetof(EmbeddingParams, side_bytes) == 24, "as the host has it");
 static_assert(__builtin_offsetof(EmbeddingParams, scale) == 28, "as the host has it");
 
+struct GEMVParams {
+    uint rows;
+    uint n;
+    uint k;
+    uint x_stride;
+    uint y_stride;
+    uint residual_stride;
+    uint row_bytes;
+    uint side_bytes;
+    uint activation;
+    float scale;
+    float soft_cap;
+    uint has_bias;
+    uint maxima_stride;
+    uint unused[3];
+};
+static_assert(sizeof(GEMVParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, n) == 4, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, k) == 8, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, x_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, y_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, residual_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, row_bytes) == 24, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, side_bytes) == 28, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, activation) == 32, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, scale) == 36, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, soft_cap) == 40, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, has_bias) == 44, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, maxima_stride) == 48, "as the host has it");
+
 struct RMSNormParams {
     uint rows;
     uint dim;

@@ -15,6 +15,7 @@ pub(crate) use sources;
 
 /// What kernels include.
 static HEADERS: Sources = sources![
+    "activation/activation.h",
     "akunu.h",
     "formats/all.h",
     "formats/blocks.h",
