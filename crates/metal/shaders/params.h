@@ -248,6 +248,26 @@ static_assert(__builtin_offsetof(EmbeddingParams, row_bytes) == 20, "as the host
 static_assert(__builtin_offsetof(EmbeddingParams, side_bytes) == 24, "as the host has it");
 static_assert(__builtin_offsetof(EmbeddingParams, scale) == 28, "as the host has it");
 
+struct GEMMParams {
+    uint m;
+    uint n;
+    uint k;
+    uint lda;
+    uint ldb;
+    uint side_bytes;
+    uint ldc;
+    uint ldr;
+};
+static_assert(sizeof(GEMMParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, m) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, n) == 4, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, k) == 8, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, lda) == 12, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, ldb) == 16, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, side_bytes) == 20, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, ldc) == 24, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, ldr) == 28, "as the host has it");
+
 struct RMSNormParams {
     uint rows;
     uint dim;

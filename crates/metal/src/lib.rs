@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod backend;
+pub mod catalogue;
 pub mod chip;
 pub mod dispatch;
 pub mod formats;

@@ -29,6 +29,8 @@ static HEADERS: Sources = sources![
     "formats/ternary.h",
     "kv_cache/place.h",
     "kv_cache/write.h",
+    "matmul/epilogue.h",
+    "matmul/tiles.h",
     "params.h",
     "rope/head.h",
     "steps.h",

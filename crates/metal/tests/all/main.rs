@@ -2,5 +2,7 @@
 
 mod direct;
 mod kernels;
+mod language;
+mod models;
 mod rig;
 mod tables;

@@ -1,14 +1,17 @@
 //! What is written from the kernel table is what is checked in, and every row has its kernel.
 
-use akunu_metal::{formats, grids, kernels, params, shaders};
+use akunu_metal::{catalogue, formats, grids, kernels, params, shaders};
 use std::path::Path;
 
 #[test]
 fn what_is_written_from_rust_is_new() {
-    for (path, new) in [("params.h", params::header()), ("formats/grids.h", grids::header())] {
-        let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders").join(path);
-        let written = std::fs::read_to_string(header).unwrap();
-        assert!(written == new, "shaders/{path} is old: run `cargo run -p akunu-metal`");
+    for (path, new) in [
+        ("shaders/params.h", params::header()),
+        ("shaders/formats/grids.h", grids::header()),
+        ("../../docs/metal-kernels.md", catalogue::page()),
+    ] {
+        let written = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+        assert!(written == new, "{path} is old: run `cargo run -p akunu-metal`");
     }
 }
 
