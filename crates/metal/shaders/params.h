@@ -153,6 +153,69 @@ static_assert(__builtin_offsetof(KVParams, value_offset) == 16, "as the host has
 static_assert(__builtin_offsetof(KVParams, head_bytes) == 20, "as the host has it");
 static_assert(__builtin_offsetof(KVParams, row_bytes) == 24, "as the host has it");
 
+struct AttentionParams {
+    uint rows;
+    uint heads_per_kv;
+    uint q_stride;
+    uint y_stride;
+    float scale;
+    float soft_cap;
+    uint window;
+    uint own_rows;
+    KVParams kv;
+    uint has_sinks;
+};
+static_assert(sizeof(AttentionParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, heads_per_kv) == 4, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, q_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, scale) == 16, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, soft_cap) == 20, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, window) == 24, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, own_rows) == 28, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, kv) == 32, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, has_sinks) == 60, "as the host has it");
+
+struct AttentionWeightsParams {
+    uint rows;
+    uint head;
+    uint kv_head;
+    uint at;
+    uint positions;
+    uint q_stride;
+    uint y_stride;
+    float scale;
+    KVParams kv;
+    uint window;
+};
+static_assert(sizeof(AttentionWeightsParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, head) == 4, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, kv_head) == 8, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, at) == 12, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, positions) == 16, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, q_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, y_stride) == 24, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, scale) == 28, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, kv) == 32, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, window) == 60, "as the host has it");
+
+struct SoftmaxParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint y_stride;
+    float scale;
+    uint unused[3];
+};
+static_assert(sizeof(SoftmaxParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, scale) == 16, "as the host has it");
+
 struct ElementwiseParams {
     uint rows;
     uint dim;
@@ -171,6 +234,40 @@ static_assert(__builtin_offsetof(ElementwiseParams, u_stride) == 12, "as the hos
 static_assert(__builtin_offsetof(ElementwiseParams, y_stride) == 16, "as the host has it");
 static_assert(__builtin_offsetof(ElementwiseParams, activation) == 20, "as the host has it");
 static_assert(__builtin_offsetof(ElementwiseParams, scale) == 24, "as the host has it");
+
+struct KVCacheWriteParams {
+    uint rows;
+    uint head_dim;
+    KVParams kv;
+    uint k_stride;
+    uint v_stride;
+    uint unused[1];
+};
+static_assert(sizeof(KVCacheWriteParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, kv) == 8, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, k_stride) == 36, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, v_stride) == 40, "as the host has it");
+
+struct KVCacheShiftParams {
+    uint keep;
+    uint drop;
+    uint length;
+    uint head_dim;
+    KVParams kv;
+    uint pairs;
+    uint style;
+    uint unused[3];
+};
+static_assert(sizeof(KVCacheShiftParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, keep) == 0, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, drop) == 4, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, length) == 8, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, head_dim) == 12, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, kv) == 16, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, pairs) == 44, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, style) == 48, "as the host has it");
 
 struct RMSNormParams {
     uint rows;

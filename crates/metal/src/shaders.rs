@@ -19,6 +19,7 @@ static HEADERS: Sources = sources![
     "formats/float.h",
     "formats/format.h",
     "kv_cache/place.h",
+    "kv_cache/read.h",
     "kv_cache/write.h",
     "params.h",
     "steps.h",

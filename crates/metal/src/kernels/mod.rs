@@ -137,7 +137,8 @@ fn format_of(record: &Record) -> Option<&'static str> {
         _ => return None,
     };
     let name = suffix(DType::from_index(u8::try_from(dtype).ok()?)?);
-    crate::formats::FORMATS.iter().map(|(suffix, _)| *suffix).find(|suffix| *suffix == name)
+    let known = crate::formats::FORMATS.iter().map(|(suffix, _)| *suffix);
+    known.chain(kv_cache::KV_FORMATS).find(|suffix| *suffix == name)
 }
 
 /// All rows.
