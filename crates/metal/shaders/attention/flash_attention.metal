@@ -64,7 +64,7 @@ kernel void flash_attention_rows(device const float *q [[buffer(0)]], device con
 #pragma unroll
         for (uint j = 0; j < each; j++) {
             const uint d = index + j * threads;
-            if (d < head_dim) out[d] = own[h * each + j] / sum[h];
+            if (d < head_dim) out[d] = sum[h] == 0 ? 0.0f : own[h * each + j] / sum[h];
         }
     }
 }

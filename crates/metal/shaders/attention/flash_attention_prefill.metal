@@ -129,12 +129,13 @@ kernel void flash_attention_prefill(device const float *q [[buffer(0)]], device 
     for (uint r = 0; r < rows; r++) {
         if (r >= count) continue;
         device float *out = y + ulong(first_row + r) * p.y_stride + head * head_dim;
+        const float by = sum[r] == 0 ? 0.0f : 1 / sum[r];
 #pragma unroll
         for (uint j = 0; j < pairs; j++) {
             const uint d = 2 * (lane + 32 * j);
             if (d >= head_dim) continue;
-            out[d] = own[r * pairs + j].x / sum[r];
-            out[d + 1] = own[r * pairs + j].y / sum[r];
+            out[d] = own[r * pairs + j].x * by;
+            out[d + 1] = own[r * pairs + j].y * by;
         }
     }
 }

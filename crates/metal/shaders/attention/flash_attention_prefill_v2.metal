@@ -140,12 +140,13 @@ kernel void flash_attention_prefill_v2(device const float *q [[buffer(0)]], devi
         }
     }
     if (mine >= count) return;
+    const float by = sum == 0 ? 0.0f : 1 / sum;
     device float *result = y + ulong(first_row + mine) * p.y_stride + head * head_dim + column;
 #pragma unroll
     for (uint c = 0; c < matrices; c++) {
         const float2 two = out[c].thread_elements();
-        result[c * 8] = two.x / sum;
-        result[c * 8 + 1] = two.y / sum;
+        result[c * 8] = two.x * by;
+        result[c * 8 + 1] = two.y * by;
     }
 }
 INSTANTIATE(flash_attention_prefill_v2_f32, flash_attention_prefill_v2, KvF32)
