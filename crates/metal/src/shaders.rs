@@ -28,6 +28,7 @@ static HEADERS: Sources = sources![
     "formats/mlx.h",
     "formats/ternary.h",
     "kv_cache/place.h",
+    "kv_cache/read.h",
     "kv_cache/write.h",
     "params.h",
     "rope/head.h",
