@@ -2,6 +2,7 @@
 #include "sampling/rules.h"
 
 // The token of every row of a buffer.
+[[max_total_threads_per_threadgroup(1024)]]
 kernel void argmax(device const float *x [[buffer(0)]], device uint *tokens [[buffer(2)]], constant SamplingParams &p [[buffer(3)]],
                    uint row [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                    uint threads [[threads_per_threadgroup]], uint lane [[thread_index_in_simdgroup]],
@@ -24,6 +25,7 @@ inline First first_largest(device const float *x, uint count, uint lane) {
 
 // Takes the token of every output row and moves the step variables on. One threadgroup does it, so that whatever counts all outputs
 // needs no dispatch of its own; a SIMD group takes an output, which is not more than a thousand maxima and one slice of logits.
+[[max_total_threads_per_threadgroup(1024)]]
 kernel void argmax_advance(device const float *x [[buffer(0)]], constant SamplingParams &p [[buffer(3)]],
                            device const float *maxima [[buffer(4)]], device const float *drawn [[buffer(5)]],
                            device const float *total [[buffer(6)]], device uint *steps [[buffer(7)]],

@@ -15,6 +15,7 @@ inline bool is_enough(ulong before, float top_p, ulong total) {
 }
 
 // A threadgroup for every output.
+[[max_total_threads_per_threadgroup(1024)]]
 kernel void gumbel_sample(device const float *x [[buffer(0)]], device float *y [[buffer(2)]], constant SamplingParams &p [[buffer(3)]],
                           device const uint *steps [[buffer(4)]], uint output [[threadgroup_position_in_grid]],
                           uint index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],
@@ -90,6 +91,7 @@ struct Arrivals {
 };
 
 // The `k` first of a race, in order: tokens drawn one after the other, none twice.
+[[max_total_threads_per_threadgroup(1024)]]
 kernel void gumbel_topk(device const float *x [[buffer(0)]], device uint *tokens [[buffer(2)]], constant GumbelTopKParams &p [[buffer(3)]],
                         uint row [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],
                         uint threads [[threads_per_threadgroup]], uint lane [[thread_index_in_simdgroup]],

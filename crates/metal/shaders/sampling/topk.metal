@@ -1,6 +1,7 @@
 // The likeliest tokens of a row, in order, and their logits; ties to the lower token.
 #include "sampling/likeliest.h"
 
+[[max_total_threads_per_threadgroup(1024)]]
 kernel void topk(device const float *x [[buffer(0)]], device uint *tokens [[buffer(2)]], constant TopKParams &p [[buffer(3)]],
                  device float *logits [[buffer(4)]], uint row [[threadgroup_position_in_grid]],
                  uint index [[thread_index_in_threadgroup]], uint threads [[threads_per_threadgroup]],

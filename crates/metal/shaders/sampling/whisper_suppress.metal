@@ -8,6 +8,7 @@ inline float log_sum(float largest, float sum) {
 }
 
 // A threadgroup for every output. A SIMD group has slices of its own: no thread ever meets a value that another one writes.
+[[max_total_threads_per_threadgroup(1024)]]
 kernel void whisper_suppress(device float *x [[buffer(0)]], device float *total [[buffer(2)]], constant SamplingParams &p [[buffer(3)]],
                              device float *maxima [[buffer(4)]], device const uint *steps [[buffer(5)]],
                              uint output [[threadgroup_position_in_grid]], uint index [[thread_index_in_threadgroup]],

@@ -70,7 +70,7 @@ static ROWS: &[Plain] = &[
         op: Some(OpKind::Sample),
         serves: |r, _| floats(r),
         encode: sample,
-        geometry: "1024 threads; a threadgroup for every output",
+        geometry: "up to 1024 threads; a threadgroup for every output",
         chosen: "always",
     },
     Plain {
@@ -79,12 +79,12 @@ static ROWS: &[Plain] = &[
         op: Some(OpKind::Suppress),
         serves: |r, _| floats(r),
         encode: suppress,
-        geometry: "1024 threads; a threadgroup for every output",
+        geometry: "up to 1024 threads; a threadgroup for every output",
         chosen: "always",
     },
-    alone("argmax", "sampling/argmax.metal", "1024 threads; a threadgroup for every row"),
-    alone("topk", "sampling/topk.metal", "1024 threads; a threadgroup for every row"),
-    alone("gumbel_topk", "sampling/gumbel.metal", "1024 threads; a threadgroup for every row"),
+    alone("argmax", "sampling/argmax.metal", "up to 1024 threads; a threadgroup for every row"),
+    alone("topk", "sampling/topk.metal", "up to 1024 threads; a threadgroup for every row"),
+    alone("gumbel_topk", "sampling/gumbel.metal", "up to 1024 threads; a threadgroup for every row"),
     alone("temperature", "sampling/logits.metal", "256 threads; (n / 256, rows)"),
     alone("repetition_penalty", "sampling/logits.metal", "256 threads; count / 256"),
     alone("grammar_bitmask", "sampling/logits.metal", "256 threads; (n / 256, rows)"),
@@ -112,7 +112,7 @@ pub(super) const CATEGORY: Category = Category {
     layouts,
 };
 
-/// Threads of a threadgroup that has a row of logits.
+/// Threads of a threadgroup at most.
 const THREADS: u32 = 1024;
 
 const SIMD: u32 = 32;
@@ -173,10 +173,10 @@ fn suppress(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {
     vec![dispatch]
 }
 
-/// A threadgroup for every output.
+/// A threadgroup for every output, with a thread for every logit as far as there can be so many.
 fn of_outputs(record: &Record, target: &Target<'_>, params: &SamplingParams) -> Dispatch {
     Dispatch::new(record, &*target.row.name)
         .params(params)
         .grid(Extent::Rows(1), Extent::Fixed(1), Extent::Fixed(1))
-        .threads([THREADS, 1, 1])
+        .threads([params.n.next_multiple_of(SIMD).min(THREADS), 1, 1])
 }

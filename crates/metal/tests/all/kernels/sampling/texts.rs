@@ -49,7 +49,7 @@ fn begin(running: &mut Running<'_>, rules: Rules, texts: &[RuleVars]) {
 fn texts_go_on_by_their_rules_as_in_the_reference_executor() {
     let mut failures = Failures::default();
     let mut noise = Noise::new(23);
-    for (n, timestamps) in [(100usize, true), (257, false), (1000, true), (9001, true)] {
+    for (n, timestamps) in [(100usize, true), (257, false), (1000, true), (5003, true)] {
         let outputs = 9;
         let mut rig = Rig::new(outputs, outputs);
         let choice = Choice::new(&mut rig, n, true, true);
@@ -58,7 +58,7 @@ fn texts_go_on_by_their_rules_as_in_the_reference_executor() {
         let rules = rules(&mut noise, n, timestamps);
         let texts: Vec<RuleVars> = (0..outputs).map(|_| text(&mut noise, &rules, n)).collect();
         begin(&mut running, rules, &texts);
-        for step in 0..4 {
+        for step in 0..3 {
             let name = format!("rules over {n}, step {step}");
             // Timestamps that are likelier together than any word in some rows, and less likely in others.
             let logits: Vec<f32> = (0..outputs * n)
@@ -140,9 +140,9 @@ fn rules_of_another_vocabulary_do_no_harm() {
 fn a_chain_is_its_steps_and_stops_where_all_texts_have_ended() {
     let mut failures = Failures::default();
     let mut noise = Noise::new(3);
-    let (n, outputs) = (300, 3);
+    let (n, outputs) = (300, 2);
     let rules = Rules { end: 200, first_timestamp: 240, timestamps: 0, ..rules(&mut noise, n, true) };
-    for (ends, steps) in [(false, 20), (true, 5)] {
+    for (ends, steps) in [(false, 18), (true, 5)] {
         let mut rig = Rig::new(outputs, outputs);
         let choice = Choice::new(&mut rig, n, true, true);
         let case = Case::new(rig);
