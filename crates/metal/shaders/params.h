@@ -174,6 +174,102 @@ static_assert(__builtin_offsetof(ElementwiseParams, y_stride) == 16, "as the hos
 static_assert(__builtin_offsetof(ElementwiseParams, activation) == 20, "as the host has it");
 static_assert(__builtin_offsetof(ElementwiseParams, scale) == 24, "as the host has it");
 
+struct TransposeParams {
+    uint rows;
+    uint columns;
+    uint x_stride;
+    uint y_stride;
+};
+static_assert(sizeof(TransposeParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, columns) == 4, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(TransposeParams, y_stride) == 12, "as the host has it");
+
+struct HeadRearrangeParams {
+    uint rows;
+    uint heads;
+    uint head_dim;
+    uint x_stride;
+};
+static_assert(sizeof(HeadRearrangeParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, heads) == 4, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, head_dim) == 8, "as the host has it");
+static_assert(__builtin_offsetof(HeadRearrangeParams, x_stride) == 12, "as the host has it");
+
+struct QKVSplitParams {
+    uint q_dim;
+    uint kv_dim;
+    uint x_stride;
+    uint q_stride;
+    uint kv_stride;
+    uint unused[3];
+};
+static_assert(sizeof(QKVSplitParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, q_dim) == 0, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, kv_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, q_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(QKVSplitParams, kv_stride) == 16, "as the host has it");
+
+struct ConvertParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint y_stride;
+    uint row_bytes;
+    uint side_bytes;
+    uint unused[2];
+};
+static_assert(sizeof(ConvertParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, row_bytes) == 16, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, side_bytes) == 20, "as the host has it");
+
+struct EmbeddingParams {
+    uint rows;
+    uint dim;
+    uint vocab;
+    uint index;
+    uint y_stride;
+    uint row_bytes;
+    uint side_bytes;
+    float scale;
+};
+static_assert(sizeof(EmbeddingParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, vocab) == 8, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, index) == 12, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, y_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, row_bytes) == 20, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, side_bytes) == 24, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, scale) == 28, "as the host has it");
+
+struct GEMMParams {
+    uint m;
+    uint n;
+    uint k;
+    uint lda;
+    uint ldb;
+    uint side_bytes;
+    uint ldc;
+    uint ldr;
+};
+static_assert(sizeof(GEMMParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, m) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, n) == 4, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, k) == 8, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, lda) == 12, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, ldb) == 16, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, side_bytes) == 20, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, ldc) == 24, "as the host has it");
+static_assert(__builtin_offsetof(GEMMParams, ldr) == 28, "as the host has it");
+
 struct RMSNormParams {
     uint rows;
     uint dim;
@@ -212,6 +308,87 @@ static_assert(__builtin_offsetof(LayerNormParams, residual_stride) == 16, "as th
 static_assert(__builtin_offsetof(LayerNormParams, eps) == 20, "as the host has it");
 static_assert(__builtin_offsetof(LayerNormParams, scale) == 24, "as the host has it");
 static_assert(__builtin_offsetof(LayerNormParams, has_bias) == 28, "as the host has it");
+
+struct HeadNormParams {
+    uint heads;
+    uint head_dim;
+    uint x_stride;
+    uint has_weight;
+    float eps;
+    uint unused[3];
+};
+static_assert(sizeof(HeadNormParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, has_weight) == 12, "as the host has it");
+static_assert(__builtin_offsetof(HeadNormParams, eps) == 16, "as the host has it");
+
+struct RoPEAnglesParams {
+    uint pairs;
+    float magnitude;
+    uint y_stride;
+    uint unused[1];
+};
+static_assert(sizeof(RoPEAnglesParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, pairs) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, magnitude) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, y_stride) == 8, "as the host has it");
+
+struct RoPEParams {
+    uint heads;
+    uint head_dim;
+    uint pairs;
+    uint has_norm;
+    float eps;
+    uint x_stride;
+    uint angles_stride;
+    uint unused[1];
+};
+static_assert(sizeof(RoPEParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, pairs) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, has_norm) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, eps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, x_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RoPEParams, angles_stride) == 24, "as the host has it");
+
+struct RoPEQKVWriteParams {
+    uint heads;
+    uint kv_heads;
+    uint head_dim;
+    uint pairs;
+    float eps;
+    uint q_stride;
+    uint k_stride;
+    uint v_stride;
+    uint angles_stride;
+    uint unused[3];
+};
+static_assert(sizeof(RoPEQKVWriteParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, heads) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, kv_heads) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, head_dim) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, pairs) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, eps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, q_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, k_stride) == 24, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, v_stride) == 28, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVWriteParams, angles_stride) == 32, "as the host has it");
+
+struct RoPEQKVCacheParams {
+    RoPEQKVWriteParams rope;
+    KVParams kv;
+    uint has_q_norm;
+    uint has_k_norm;
+    uint unused[3];
+};
+static_assert(sizeof(RoPEQKVCacheParams) == 96, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, rope) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, kv) == 48, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_q_norm) == 76, "as the host has it");
+static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_k_norm) == 80, "as the host has it");
 
 struct SamplingParams {
     uint n;

@@ -6,10 +6,12 @@
 #![deny(unsafe_code)]
 
 mod backend;
+pub mod catalogue;
 pub mod chip;
 pub mod dispatch;
 pub mod formats;
 pub mod gpu;
+pub mod grids;
 pub mod kernels;
 mod loaded;
 pub mod params;

@@ -15,6 +15,10 @@ mod matmul;
 mod norm;
 mod rope;
 mod sampling;
+mod weights;
+
+pub use convert::ConvertParams;
+pub use weights::constants;
 
 use crate::chip::Chip;
 use crate::dispatch::Dispatch;
@@ -105,7 +109,6 @@ impl Plain {
     }
 
     /// A row for every number format.
-    #[allow(dead_code)]
     fn rows(&self) -> impl Iterator<Item = KernelRow> {
         crate::formats::FORMATS.iter().map(|(suffix, _)| KernelRow {
             name: format!("{}_{suffix}", self.name),
@@ -124,6 +127,9 @@ pub fn suffix(dtype: DType) -> String {
     }
 }
 
+/// The formats that a KV cache can have.
+pub(crate) const KV_FORMATS: [&str; 3] = ["f32", "f16", "q8_0"];
+
 /// The format of a record's weights, or of the KV cache that it uses.
 fn format_of(record: &Record) -> Option<&'static str> {
     use akunu_plan::op::*;
@@ -137,7 +143,8 @@ fn format_of(record: &Record) -> Option<&'static str> {
         _ => return None,
     };
     let name = suffix(DType::from_index(u8::try_from(dtype).ok()?)?);
-    crate::formats::FORMATS.iter().map(|(suffix, _)| *suffix).find(|suffix| *suffix == name)
+    let weights = crate::formats::FORMATS.iter().map(|(suffix, _)| *suffix);
+    weights.chain(KV_FORMATS).find(|suffix| *suffix == name)
 }
 
 /// All rows.

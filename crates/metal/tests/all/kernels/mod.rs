@@ -5,6 +5,7 @@ mod conv;
 mod convert;
 mod embedding;
 mod fused;
+mod gemm;
 mod kv_cache;
 mod matmul;
 mod norm;
