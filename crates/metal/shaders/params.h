@@ -5,6 +5,7 @@
 #define NO_TOKEN 4294967295u
 #define MAXIMA_SLICE 256u
 #define MOST_CANDIDATES 256u
+#define MOST_LISTED 128u
 #define ACTIVATION_NONE 0u
 #define ACTIVATION_SILU 1u
 #define ACTIVATION_GELU_TANH 2u
@@ -28,6 +29,7 @@
 #define DTYPE_U8 8u
 #define DTYPE_U32 9u
 #define DTYPE_BOOL 10u
+#define NONE_DRAWN (-1.0f)
 
 struct StepHeader {
     uint rows;
@@ -387,3 +389,83 @@ static_assert(__builtin_offsetof(RoPEQKVCacheParams, rope) == 0, "as the host ha
 static_assert(__builtin_offsetof(RoPEQKVCacheParams, kv) == 48, "as the host has it");
 static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_q_norm) == 76, "as the host has it");
 static_assert(__builtin_offsetof(RoPEQKVCacheParams, has_k_norm) == 80, "as the host has it");
+
+struct SamplingParams {
+    uint n;
+    uint x_stride;
+    uint maxima_stride;
+    uint drawn_stride;
+    uint total_stride;
+    uint has_drawn;
+    uint has_total;
+    uint unused[1];
+};
+static_assert(sizeof(SamplingParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(SamplingParams, n) == 0, "as the host has it");
+static_assert(__builtin_offsetof(SamplingParams, x_stride) == 4, "as the host has it");
+static_assert(__builtin_offsetof(SamplingParams, maxima_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(SamplingParams, drawn_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(SamplingParams, total_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(SamplingParams, has_drawn) == 20, "as the host has it");
+static_assert(__builtin_offsetof(SamplingParams, has_total) == 24, "as the host has it");
+
+struct TopKParams {
+    uint n;
+    uint k;
+    uint x_stride;
+    uint unused[1];
+};
+static_assert(sizeof(TopKParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(TopKParams, n) == 0, "as the host has it");
+static_assert(__builtin_offsetof(TopKParams, k) == 4, "as the host has it");
+static_assert(__builtin_offsetof(TopKParams, x_stride) == 8, "as the host has it");
+
+struct GumbelTopKParams {
+    uint n;
+    uint k;
+    uint x_stride;
+    float temperature;
+    uint seed[2];
+    uint index;
+    uint unused[1];
+};
+static_assert(sizeof(GumbelTopKParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(GumbelTopKParams, n) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GumbelTopKParams, k) == 4, "as the host has it");
+static_assert(__builtin_offsetof(GumbelTopKParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(GumbelTopKParams, temperature) == 12, "as the host has it");
+static_assert(__builtin_offsetof(GumbelTopKParams, seed) == 16, "as the host has it");
+static_assert(__builtin_offsetof(GumbelTopKParams, index) == 24, "as the host has it");
+
+struct TemperatureScaleParams {
+    uint n;
+    uint stride;
+    float temperature;
+    uint unused[1];
+};
+static_assert(sizeof(TemperatureScaleParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(TemperatureScaleParams, n) == 0, "as the host has it");
+static_assert(__builtin_offsetof(TemperatureScaleParams, stride) == 4, "as the host has it");
+static_assert(__builtin_offsetof(TemperatureScaleParams, temperature) == 8, "as the host has it");
+
+struct RepetitionPenaltyParams {
+    uint n;
+    uint count;
+    float penalty;
+    uint unused[1];
+};
+static_assert(sizeof(RepetitionPenaltyParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(RepetitionPenaltyParams, n) == 0, "as the host has it");
+static_assert(__builtin_offsetof(RepetitionPenaltyParams, count) == 4, "as the host has it");
+static_assert(__builtin_offsetof(RepetitionPenaltyParams, penalty) == 8, "as the host has it");
+
+struct GrammarBitmaskParams {
+    uint n;
+    uint stride;
+    uint mask_stride;
+    uint unused[1];
+};
+static_assert(sizeof(GrammarBitmaskParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(GrammarBitmaskParams, n) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GrammarBitmaskParams, stride) == 4, "as the host has it");
+static_assert(__builtin_offsetof(GrammarBitmaskParams, mask_stride) == 8, "as the host has it");
