@@ -228,6 +228,43 @@ static_assert(__builtin_offsetof(PosEmbedAddParams, first) == 4, "as the host ha
 static_assert(__builtin_offsetof(PosEmbedAddParams, x_stride) == 8, "as the host has it");
 static_assert(__builtin_offsetof(PosEmbedAddParams, y_stride) == 12, "as the host has it");
 
+struct ConvertParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint y_stride;
+    uint row_bytes;
+    uint side_bytes;
+    uint unused[2];
+};
+static_assert(sizeof(ConvertParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, row_bytes) == 16, "as the host has it");
+static_assert(__builtin_offsetof(ConvertParams, side_bytes) == 20, "as the host has it");
+
+struct EmbeddingParams {
+    uint rows;
+    uint dim;
+    uint vocab;
+    uint index;
+    uint y_stride;
+    uint row_bytes;
+    uint side_bytes;
+    float scale;
+};
+static_assert(sizeof(EmbeddingParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, vocab) == 8, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, index) == 12, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, y_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, row_bytes) == 20, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, side_bytes) == 24, "as the host has it");
+static_assert(__builtin_offsetof(EmbeddingParams, scale) == 28, "as the host has it");
+
 struct GEMMParams {
     uint m;
     uint n;

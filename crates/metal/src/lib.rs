@@ -10,6 +10,7 @@ pub mod chip;
 pub mod dispatch;
 pub mod formats;
 pub mod gpu;
+pub mod grids;
 pub mod kernels;
 mod loaded;
 pub mod params;

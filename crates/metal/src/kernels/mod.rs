@@ -15,6 +15,10 @@ mod matmul;
 mod norm;
 mod rope;
 mod sampling;
+mod weights;
+
+pub use convert::ConvertParams;
+pub use weights::constants;
 
 use crate::chip::Chip;
 use crate::dispatch::Dispatch;
@@ -105,7 +109,6 @@ impl Plain {
     }
 
     /// A row for every number format.
-    #[allow(dead_code)]
     fn rows(&self) -> impl Iterator<Item = KernelRow> {
         crate::formats::FORMATS.iter().map(|(suffix, _)| KernelRow {
             name: format!("{}_{suffix}", self.name),
