@@ -30,7 +30,7 @@ struct Q4_1 {
 
 // The fifth bits of 16 values.
 inline void add_fifth_bits(thread Group &out, uint bits) {
-    for (uint i = 0; i < 16; i++) out.q[i] += float(bits >> i << 4 & 16);
+    UNROLL for (uint i = 0; i < 16; i++) out.q[i] += float(bits >> i << 4 & 16);
 }
 
 // d * (q - 16)
@@ -65,7 +65,7 @@ struct Q8_0 {
         device const uchar *block = block_at(w, row, group / 2, 34);
         device const uchar *bytes = block + 2 + group % 2 * 16;
         Group out;
-        for (uint i = 0; i < 8; i++) {
+        UNROLL for (uint i = 0; i < 8; i++) {
             const uint pair = ushort_at(bytes + 2 * i);
             out.q[2 * i] = signed_byte(pair);
             out.q[2 * i + 1] = signed_byte(pair >> 8);

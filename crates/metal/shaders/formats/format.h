@@ -3,6 +3,9 @@
 #pragma once
 #include "akunu.h"
 
+// Before loops over arrays that are to be registers: what is indexed must be known when the kernel is compiled.
+#define UNROLL _Pragma("clang loop unroll(full)")
+
 // A weight matrix where it lies: rows of blocks, and two side planes where the format has them.
 struct Matrix {
     device const uchar *data;
@@ -39,7 +42,7 @@ inline float signed_byte(uint bits) { return float(int(bits << 24) >> 24); }
 
 // Integers of `Bits` bits, one in each of 16 bytes, `shift` bits up.
 template <uint Bits> inline void unpack_bytes(thread Group &out, device const uchar *bytes, uint shift) {
-    for (uint i = 0; i < 8; i++) {
+    UNROLL for (uint i = 0; i < 8; i++) {
         const uint pair = ushort_at(bytes + 2 * i) >> shift;
         out.q[2 * i] = float(pair & ((1 << Bits) - 1));
         out.q[2 * i + 1] = float(pair >> 8 & ((1 << Bits) - 1));
@@ -49,7 +52,7 @@ template <uint Bits> inline void unpack_bytes(thread Group &out, device const uc
 // The same with one more bit above, of 16 other bytes.
 template <uint Bits, uint HighBits>
 inline void unpack_bytes(thread Group &out, device const uchar *bytes, uint shift, device const uchar *high, uint high_shift) {
-    for (uint i = 0; i < 8; i++) {
+    UNROLL for (uint i = 0; i < 8; i++) {
         const uint pair = ushort_at(bytes + 2 * i) >> shift, above = ushort_at(high + 2 * i) >> high_shift;
         out.q[2 * i] = float((pair & ((1 << Bits) - 1)) | (above & ((1 << HighBits) - 1)) << Bits);
         out.q[2 * i + 1] = float((pair >> 8 & ((1 << Bits) - 1)) | (above >> 8 & ((1 << HighBits) - 1)) << Bits);

@@ -5,7 +5,7 @@
 
 // The levels that nibbles of 16 bytes stand for, `shift` bits up.
 inline void unpack_levels(thread Group &out, device const uchar *bytes, uint shift, constant float *levels) {
-    for (uint i = 0; i < 8; i++) {
+    UNROLL for (uint i = 0; i < 8; i++) {
         const uint pair = ushort_at(bytes + 2 * i) >> shift;
         out.q[2 * i] = levels[pair & 15];
         out.q[2 * i + 1] = levels[pair >> 8 & 15];
@@ -44,7 +44,7 @@ struct MXFP4 {
         device const uchar *block = block_at(w, row, group / 2, 17);
         const uint shift = group % 2 * 4, e = block[0];
         Group out;
-        for (uint i = 0; i < 16; i++) out.q[i] = FP4_DOUBLED[uint(block[1 + i]) >> shift & 15];
+        UNROLL for (uint i = 0; i < 16; i++) out.q[i] = FP4_DOUBLED[uint(block[1 + i]) >> shift & 15];
         // The two smallest powers are subnormal.
         out.scale = as_type<float>(e < 2 ? 0x00200000u << e : (e - 1) << 23);
         out.offset = 0;
@@ -58,7 +58,7 @@ struct NVFP4 {
         device const uchar *block = block_at(w, row, group / 4, 36);
         group %= 4;
         Group out;
-        for (uint i = 0; i < 4; i++) {
+        UNROLL for (uint i = 0; i < 4; i++) {
             const uint pair = ushort_at(block + 4 + group * 8 + 2 * i);
             out.q[2 * i] = FP4_DOUBLED[pair & 15];
             out.q[2 * i + 1] = FP4_DOUBLED[pair >> 8 & 15];

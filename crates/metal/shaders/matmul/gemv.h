@@ -5,9 +5,6 @@
 #include "activation/activation.h"
 #include "formats/all.h"
 
-// Loops over registers: what is indexed must be known to the compiler.
-#define UNROLL _Pragma("clang loop unroll(full)")
-
 // Activation rows of a pass over the weights.
 constant uint batch [[function_constant(11)]];
 // SIMD groups that share a row of weights: 1, or all of the threadgroup.

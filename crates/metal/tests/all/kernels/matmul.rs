@@ -165,7 +165,7 @@ const TAILS: [Tail; 6] = [
 fn what_follows_a_product_agrees_with_the_reference_executor() {
     let mut failures = Failures::default();
     let mut noise = Noise::new(9);
-    for (dtype, n, k) in [(DType::F32, 1, 5), (DType::F16, 300, 33), (DType::Q4_0, 520, 64), (DType::Q8_0, 256, 32)] {
+    for (dtype, n, k) in [(DType::F32, 1, 5), (DType::F16, 256, 33), (DType::Q4_0, 260, 32)] {
         for tail in TAILS {
             let rows = 5;
             let mut rig = Rig::new(rows, rows);
@@ -176,7 +176,7 @@ fn what_follows_a_product_agrees_with_the_reference_executor() {
             let bias = noise.values(n);
             let bias = if tail.bias { rig.constant(&bias) } else { Arg::None };
             // The residual stream in place, as models have it.
-            let y = if tail.residual && n != 300 { other } else { out };
+            let y = if tail.residual && dtype != DType::F16 { other } else { out };
             let residual = if tail.residual { Arg::Buffer(other) } else { Arg::None };
             let kept = if tail.maxima { Arg::Buffer(maxima) } else { Arg::None };
             let Tail { scale, soft_cap, .. } = tail;
@@ -185,7 +185,7 @@ fn what_follows_a_product_agrees_with_the_reference_executor() {
             rig.op(OpKind::MatMul, tail.per, &args, Params::MatMul(params));
             let case = Case::new(rig);
             for (choice, chip) in chips() {
-                for rows in [1, 2, 5] {
+                for rows in [1, 5] {
                     let mut running = case.start(&chip);
                     running.rows(&vec![RowVars::default(); rows]);
                     running.outputs(&(0..rows as u32).collect::<Vec<_>>());
