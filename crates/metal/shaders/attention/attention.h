@@ -8,6 +8,12 @@ constant uint tree_mask [[function_constant(1)]];
 // SEES_PAST or SEES_ALL.
 constant uint sees [[function_constant(3)]];
 
+// A loop that is unrolled before function constants are known, so that arrays of registers are never indexed by a variable: what is
+// beyond `count` falls away when they are.
+#define FOR_EACH(i, most, count)                                                                                                       \
+    _Pragma("unroll") for (uint i = 0; i < most; i++)                                                                                  \
+        if (i < count)
+
 // A maximum of nothing; no infinity, so that a difference of two is a number.
 #define LOWEST -1.0e38f
 // Four consecutive values times 32 are the values of the largest head: 512.

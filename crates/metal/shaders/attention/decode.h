@@ -17,15 +17,13 @@ template <class F>
 inline void block_dots(device const float *queries, device const uchar *keys, uint row_bytes, uint low, uint high, uint lane,
                        thread float2 *dots) {
     const uint parts = parts_of_head(), sub = lane % 8, nth = lane / 8;
-    float4 q[MOST_PARTS];
-#pragma unroll
-    for (uint h = 0; h < heads_at_once; h++) {
+    float4 q[MOST_HEADS][MOST_PARTS];
+    FOR_EACH(h, MOST_HEADS, heads_at_once) {
         dots[h] = float2(0.0f);
-#pragma unroll
-        for (uint c = 0; c < parts; c++) {
+        FOR_EACH(c, MOST_PARTS, parts) {
             const uint first = c * 32 + sub * 4;
             device const uchar *query = (device const uchar *)(queries + h * head_dim);
-            q[h * parts + c] = first < head_dim ? KvF32::four(query, first, head_dim) : float4(0.0f);
+            q[h][c] = first < head_dim ? KvF32::four(query, first, head_dim) : float4(0.0f);
         }
     }
     for (uint i = low / 4; i <= high / 4; i++) {
@@ -33,17 +31,14 @@ inline void block_dots(device const float *queries, device const uchar *keys, ui
         float sums[MOST_HEADS] = {0, 0, 0, 0};
         if (place >= low && place <= high) {
             device const uchar *key = keys + place * row_bytes;
-#pragma unroll
-            for (uint c = 0; c < parts; c++) {
+            FOR_EACH(c, MOST_PARTS, parts) {
                 const uint first = c * 32 + sub * 4;
                 if (first >= head_dim) continue;
                 const float4 k = F::four(key, first, head_dim);
-#pragma unroll
-                for (uint h = 0; h < heads_at_once; h++) sums[h] = fma4(q[h * parts + c], k, sums[h]);
+                FOR_EACH(h, MOST_HEADS, heads_at_once) sums[h] = fma4(q[h][c], k, sums[h]);
             }
         }
-#pragma unroll
-        for (uint h = 0; h < heads_at_once; h++) {
+        FOR_EACH(h, MOST_HEADS, heads_at_once) {
             float sum = sums[h];
             sum += simd_shuffle_xor(sum, 1);
             sum += simd_shuffle_xor(sum, 2);
@@ -83,8 +78,7 @@ inline void attend_block(device const float *queries, thread const KvSource &sou
         first = first && !hides(row, start + place);
         second = second && !hides(row, start + place + 32);
     }
-#pragma unroll
-    for (uint h = 0; h < heads_at_once; h++) {
+    FOR_EACH(h, MOST_HEADS, heads_at_once) {
         const float a = first ? score_of(weights[h].x, scale, soft_cap) : LOWEST;
         const float b = second ? score_of(weights[h].y, scale, soft_cap) : LOWEST;
         const float top = simd_max(max(a, b));
@@ -95,30 +89,26 @@ inline void attend_block(device const float *queries, thread const KvSource &sou
             sums[2 * h + 1] = sum;
         }
     }
-    float4 out[MOST_PARTS];
-#pragma unroll
-    for (uint n = 0; n < heads_at_once * parts; n++) out[n] = float4(0.0f);
+    float4 out[MOST_HEADS][MOST_PARTS];
+    FOR_EACH(h, MOST_HEADS, heads_at_once) {
+        FOR_EACH(c, MOST_PARTS, parts) out[h][c] = float4(0.0f);
+    }
     for (uint i = low / 4; i <= high / 4; i++) {
         float by[MOST_HEADS];
-#pragma unroll
-        for (uint h = 0; h < heads_at_once; h++) by[h] = simd_shuffle(i < 8 ? weights[h].x : weights[h].y, nth * 8 + i % 8);
+        FOR_EACH(h, MOST_HEADS, heads_at_once) by[h] = simd_shuffle(i < 8 ? weights[h].x : weights[h].y, nth * 8 + i % 8);
         if (i * 4 + nth < low || i * 4 + nth > high) continue;
         device const uchar *value = source.values + offset + (i * 4 + nth) * source.row_bytes;
-#pragma unroll
-        for (uint c = 0; c < parts; c++) {
+        FOR_EACH(c, MOST_PARTS, parts) {
             const uint at = c * 32 + sub * 4;
             if (at >= head_dim) continue;
             const float4 v = F::four(value, at, head_dim);
-#pragma unroll
-            for (uint h = 0; h < heads_at_once; h++) out[h * parts + c] = fma(float4(by[h]), v, out[h * parts + c]);
+            FOR_EACH(h, MOST_HEADS, heads_at_once) out[h][c] = fma(float4(by[h]), v, out[h][c]);
         }
     }
     // The four keys that were met at once.
-#pragma unroll
-    for (uint h = 0; h < heads_at_once; h++) {
-#pragma unroll
-        for (uint c = 0; c < parts; c++) {
-            float4 sum = out[h * parts + c];
+    FOR_EACH(h, MOST_HEADS, heads_at_once) {
+        FOR_EACH(c, MOST_PARTS, parts) {
+            float4 sum = out[h][c];
             sum += simd_shuffle_xor(sum, 8);
             sum += simd_shuffle_xor(sum, 16);
             if (c % 4 != nth) continue;

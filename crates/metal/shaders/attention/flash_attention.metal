@@ -20,14 +20,13 @@ kernel void flash_attention_rows(device const float *q [[buffer(0)]], device con
     device const float *queries = q + ulong(at.y) * p.q_stride + head * head_dim;
     // A thread merges the values `index`, `index + threads`, ... of each head.
     const uint each = (head_dim + threads - 1) / threads;
-    float own[SIMDS == 1 ? MOST_PARTS : MOST_HEADS], top[MOST_HEADS], sum[MOST_HEADS];
-#pragma unroll
-    for (uint h = 0; h < heads_at_once; h++) {
+    constexpr uint MOST_EACH = SIMDS == 1 ? MOST_PARTS : 2;
+    float own[MOST_HEADS][MOST_EACH], top[MOST_HEADS], sum[MOST_HEADS];
+    FOR_EACH(h, MOST_HEADS, heads_at_once) {
         // A sink takes part in the softmax, and gives nothing.
         top[h] = p.has_sinks != 0 ? sinks[head + h] : LOWEST;
         sum[h] = p.has_sinks != 0 ? 1.0f : 0.0f;
-#pragma unroll
-        for (uint j = 0; j < each; j++) own[h * each + j] = 0;
+        FOR_EACH(j, MOST_EACH, each) own[h][j] = 0;
     }
     const uint last = seen.y / KV_BLOCK;
     for (uint first = seen.x / KV_BLOCK; first <= last; first += simds) {
@@ -41,30 +40,26 @@ kernel void flash_attention_rows(device const float *q [[buffer(0)]], device con
         for (uint s = 0; s < count; s++) {
             threadgroup const float *partial = shared + s * partial_size();
             threadgroup const float *sums = partial + heads_at_once * head_dim;
-#pragma unroll
-            for (uint h = 0; h < heads_at_once; h++) {
+            FOR_EACH(h, MOST_HEADS, heads_at_once) {
                 if (sums[2 * h + 1] == 0) continue;
                 const float higher = max(top[h], sums[2 * h]);
                 const float before = precise::exp(top[h] - higher), here = precise::exp(sums[2 * h] - higher);
                 top[h] = higher;
                 sum[h] = fma(sum[h], before, sums[2 * h + 1] * here);
-#pragma unroll
-                for (uint j = 0; j < each; j++) {
+                FOR_EACH(j, MOST_EACH, each) {
                     const uint d = index + j * threads;
-                    if (d < head_dim) own[h * each + j] = fma(own[h * each + j], before, partial[h * head_dim + d] * here);
+                    if (d < head_dim) own[h][j] = fma(own[h][j], before, partial[h * head_dim + d] * here);
                 }
             }
         }
         if (SIMDS == 1) simdgroup_barrier(mem_flags::mem_threadgroup);
         else threadgroup_barrier(mem_flags::mem_threadgroup);
     }
-#pragma unroll
-    for (uint h = 0; h < heads_at_once; h++) {
+    FOR_EACH(h, MOST_HEADS, heads_at_once) {
         device float *out = y + ulong(at.y) * p.y_stride + (head + h) * head_dim;
-#pragma unroll
-        for (uint j = 0; j < each; j++) {
+        FOR_EACH(j, MOST_EACH, each) {
             const uint d = index + j * threads;
-            if (d < head_dim) out[d] = sum[h] == 0 ? 0.0f : own[h * each + j] / sum[h];
+            if (d < head_dim) out[d] = sum[h] == 0 ? 0.0f : own[h][j] / sum[h];
         }
     }
 }

@@ -29,14 +29,14 @@ kernel void flash_attention_prefill(device const float *q [[buffer(0)]], device 
             queries[r * padded + d] = r < count && d < head_dim ? q[ulong(first_row + r) * p.q_stride + head * head_dim + d] : 0.0f;
     simdgroup_barrier(mem_flags::mem_threadgroup);
     float top[MOST_ROWS], sum[MOST_ROWS];
-    float2 own[MOST_PAIRS];
-#pragma unroll
-    for (uint r = 0; r < rows; r++) {
+    float2 own[MOST_ROWS][MOST_PAIRS];
+    FOR_EACH(r, MOST_ROWS, rows) {
         top[r] = p.has_sinks != 0 ? sinks[head] : LOWEST;
         sum[r] = p.has_sinks != 0 ? 1.0f : 0.0f;
     }
-#pragma unroll
-    for (uint n = 0; n < rows * pairs; n++) own[n] = float2(0.0f);
+    FOR_EACH(r, MOST_ROWS, rows) {
+        FOR_EACH(j, MOST_PAIRS, pairs) own[r][j] = float2(0.0f);
+    }
     uint to = 0;
     for (uint from = 0; from < count; from = to) {
         // Rows of one sequence, and the positions that some of them see.
@@ -44,8 +44,7 @@ kernel void flash_attention_prefill(device const float *q [[buffer(0)]], device 
         uint2 seen[MOST_ROWS];
         uint low = UINT_MAX, high = 0;
         to = count;
-#pragma unroll
-        for (uint r = 0; r < rows; r++) {
+        FOR_EACH(r, MOST_ROWS, rows) {
             // Nothing.
             seen[r] = uint2(1, 0);
             if (r < from || r >= to) continue;
@@ -62,8 +61,7 @@ kernel void flash_attention_prefill(device const float *q [[buffer(0)]], device 
             const uint start = block * KV_BLOCK;
             // A block is seen whole, or partly, or by nobody.
             bool whole = true, by_some = false;
-#pragma unroll
-            for (uint r = 0; r < rows; r++) {
+            FOR_EACH(r, MOST_ROWS, rows) {
                 whole = whole && seen[r].x <= start && seen[r].y >= start + KV_BLOCK - 1;
                 by_some = by_some || (seen[r].x < start + KV_BLOCK && seen[r].y >= start && seen[r].x <= seen[r].y);
             }
@@ -78,16 +76,13 @@ kernel void flash_attention_prefill(device const float *q [[buffer(0)]], device 
                     device const uchar *key = source.keys + offset + place * source.row_bytes;
                     for (uint d = 0; d < head_dim; d += 4) {
                         const float4 k = F::four(key, d, head_dim);
-#pragma unroll
-                        for (uint r = 0; r < rows; r++)
+                        FOR_EACH(r, MOST_ROWS, rows)
                             dots[r] = fma4(*(threadgroup const float4 *)(queries + r * padded + d), k, dots[r]);
                     }
                 }
-#pragma unroll
-                for (uint r = 0; r < rows; r++) weights[r][half_block] = dots[r];
+                FOR_EACH(r, MOST_ROWS, rows) weights[r][half_block] = dots[r];
             }
-#pragma unroll
-            for (uint r = 0; r < rows; r++) {
+            FOR_EACH(r, MOST_ROWS, rows) {
                 if (seen[r].x >= start + KV_BLOCK || seen[r].y < start || seen[r].x > seen[r].y) {
                     weights[r] = float2(0.0f);
                     continue;
@@ -101,41 +96,35 @@ kernel void flash_attention_prefill(device const float *q [[buffer(0)]], device 
                 weights[r] = float2(first ? exp(a - higher) : 0.0f, second ? exp(b - higher) : 0.0f);
                 top[r] = higher;
                 sum[r] = fma(sum[r], before, simd_sum(weights[r].x + weights[r].y));
-#pragma unroll
-                for (uint j = 0; j < pairs; j++) own[r * pairs + j] = own[r * pairs + j] * before;
+                FOR_EACH(j, MOST_PAIRS, pairs) own[r][j] = own[r][j] * before;
             }
             const uint end = min(high, start + KV_BLOCK - 1);
             for (uint key = max(low, start); key <= end; key++) {
                 const uint place = key - start;
                 float by[MOST_ROWS];
-#pragma unroll
-                for (uint r = 0; r < rows; r++) by[r] = simd_shuffle(place < 32 ? weights[r].x : weights[r].y, place % 32);
+                FOR_EACH(r, MOST_ROWS, rows) by[r] = simd_shuffle(place < 32 ? weights[r].x : weights[r].y, place % 32);
                 device const uchar *value = source.values + offset + place * source.row_bytes;
-#pragma unroll
-                for (uint j = 0; j < pairs; j++) {
+                FOR_EACH(j, MOST_PAIRS, pairs) {
                     const uint d = 2 * (lane + 32 * j);
                     if (d >= head_dim) continue;
                     const float2 v = F::two(value, d);
                     // What a row does not see may be no number.
-#pragma unroll
-                    for (uint r = 0; r < rows; r++)
+                    FOR_EACH(r, MOST_ROWS, rows)
                         if (whole || (key >= seen[r].x && key <= seen[r].y))
-                            own[r * pairs + j] = fma(float2(by[r]), v, own[r * pairs + j]);
+                            own[r][j] = fma(float2(by[r]), v, own[r][j]);
                 }
             }
         }
     }
-#pragma unroll
-    for (uint r = 0; r < rows; r++) {
+    FOR_EACH(r, MOST_ROWS, rows) {
         if (r >= count) continue;
         device float *out = y + ulong(first_row + r) * p.y_stride + head * head_dim;
         const float by = sum[r] == 0 ? 0.0f : 1 / sum[r];
-#pragma unroll
-        for (uint j = 0; j < pairs; j++) {
+        FOR_EACH(j, MOST_PAIRS, pairs) {
             const uint d = 2 * (lane + 32 * j);
             if (d >= head_dim) continue;
-            out[d] = own[r * pairs + j].x * by;
-            out[d + 1] = own[r * pairs + j].y * by;
+            out[d] = own[r][j].x * by;
+            out[d + 1] = own[r][j].y * by;
         }
     }
 }

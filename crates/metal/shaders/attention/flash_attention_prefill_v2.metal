@@ -11,6 +11,9 @@
 #define MOST_MATRICES 16
 #define LOG2_E 1.4426950408889634f
 
+// What a lane has of a matrix.
+inline thread float2 &elements(thread simdgroup_float8x8 &matrix) { return reinterpret_cast<thread float2 &>(matrix.thread_elements()); }
+
 // Keys or values of the positions from `start` on, of which `low` to `high` are stored: the others are zeros. Infinities become
 // finite, so that what is multiplied by a weight of zero is zero.
 template <class F>
@@ -48,10 +51,9 @@ kernel void flash_attention_prefill_v2(device const float *q [[buffer(0)]], devi
     const uint2 mine_seen = uint2(simd_shuffle(seen.x, mine), simd_shuffle(seen.y, mine));
     simdgroup_float8x8 queries[MOST_MATRICES], out[MOST_MATRICES];
     device const float *query = q + ulong(first_row + mine) * p.q_stride + head * head_dim + column;
-#pragma unroll
-    for (uint c = 0; c < matrices; c++) {
-        queries[c].thread_elements() = mine < count ? float2(query[c * 8], query[c * 8 + 1]) : float2(0.0f);
-        out[c].thread_elements() = float2(0.0f);
+    FOR_EACH(c, MOST_MATRICES, matrices) {
+        elements(queries[c]) = mine < count ? float2(query[c * 8], query[c * 8 + 1]) : float2(0.0f);
+        elements(out[c]) = float2(0.0f);
     }
     float top = p.has_sinks != 0 ? sinks[head] * LOG2_E : LOWEST;
     float sum = p.has_sinks != 0 ? 1.0f : 0.0f;
@@ -79,12 +81,11 @@ kernel void flash_attention_prefill_v2(device const float *q [[buffer(0)]], devi
             if (by_some) {
 #pragma unroll
                 for (uint k = 0; k < TILE_KEYS / 8; k++) {
-                    scores[k].thread_elements() = float2(0.0f);
+                    elements(scores[k]) = float2(0.0f);
                     threadgroup const typename F::Staged *key = tile + (k * 8 + column) * stride + row;
-#pragma unroll
-                    for (uint c = 0; c < matrices; c++) {
+                    FOR_EACH(c, MOST_MATRICES, matrices) {
                         simdgroup_float8x8 transposed;
-                        transposed.thread_elements() = float2(float(key[c * 8]), float(key[c * 8 + stride]));
+                        elements(transposed) = float2(float(key[c * 8]), float(key[c * 8 + stride]));
                         simdgroup_multiply_accumulate(scores[k], queries[c], transposed, scores[k]);
                     }
                 }
@@ -92,7 +93,7 @@ kernel void flash_attention_prefill_v2(device const float *q [[buffer(0)]], devi
                 bool visible[TILE_KEYS / 8][2];
 #pragma unroll
                 for (uint k = 0; k < TILE_KEYS / 8; k++) {
-                    float2 two = scores[k].thread_elements();
+                    float2 two = elements(scores[k]);
 #pragma unroll
                     for (uint n = 0; n < 2; n++) {
                         const uint position = start + k * 8 + column + n;
@@ -100,7 +101,7 @@ kernel void flash_attention_prefill_v2(device const float *q [[buffer(0)]], devi
                         two[n] = visible[k][n] ? score_of(two[n], p.scale, p.soft_cap) * LOG2_E : LOWEST;
                         highest = max(highest, two[n]);
                     }
-                    scores[k].thread_elements() = two;
+                    elements(scores[k]) = two;
                 }
                 highest = max(highest, simd_shuffle_xor(highest, 1));
                 highest = max(highest, simd_shuffle_xor(highest, 8));
@@ -109,31 +110,29 @@ kernel void flash_attention_prefill_v2(device const float *q [[buffer(0)]], devi
                 float weights = 0;
 #pragma unroll
                 for (uint k = 0; k < TILE_KEYS / 8; k++) {
-                    float2 two = scores[k].thread_elements();
+                    float2 two = elements(scores[k]);
 #pragma unroll
                     for (uint n = 0; n < 2; n++) {
                         two[n] = visible[k][n] ? exp2(two[n] - higher) : 0.0f;
                         weights += two[n];
                     }
-                    scores[k].thread_elements() = two;
+                    elements(scores[k]) = two;
                 }
                 weights += simd_shuffle_xor(weights, 1);
                 weights += simd_shuffle_xor(weights, 8);
                 sum = fma(sum, before, weights);
-#pragma unroll
-                for (uint c = 0; c < matrices; c++) out[c].thread_elements() = out[c].thread_elements() * before;
+                FOR_EACH(c, MOST_MATRICES, matrices) elements(out[c]) = elements(out[c]) * before;
             }
             threadgroup_barrier(mem_flags::mem_threadgroup);
             stage<F>(tile, stride, source.values + offset, source.row_bytes, start, low, high, index);
             threadgroup_barrier(mem_flags::mem_threadgroup);
             if (!by_some) continue;
-#pragma unroll
-            for (uint c = 0; c < matrices; c++) {
+            FOR_EACH(c, MOST_MATRICES, matrices) {
 #pragma unroll
                 for (uint k = 0; k < TILE_KEYS / 8; k++) {
                     threadgroup const typename F::Staged *value = tile + (k * 8 + row) * stride + c * 8 + column;
                     simdgroup_float8x8 v;
-                    v.thread_elements() = float2(float(value[0]), float(value[1]));
+                    elements(v) = float2(float(value[0]), float(value[1]));
                     simdgroup_multiply_accumulate(out[c], scores[k], v, out[c]);
                 }
             }
@@ -142,9 +141,8 @@ kernel void flash_attention_prefill_v2(device const float *q [[buffer(0)]], devi
     if (mine >= count) return;
     const float by = sum == 0 ? 0.0f : 1 / sum;
     device float *result = y + ulong(first_row + mine) * p.y_stride + head * head_dim + column;
-#pragma unroll
-    for (uint c = 0; c < matrices; c++) {
-        const float2 two = out[c].thread_elements();
+    FOR_EACH(c, MOST_MATRICES, matrices) {
+        const float2 two = elements(out[c]);
         result[c * 8] = two.x * by;
         result[c * 8 + 1] = two.y * by;
     }
