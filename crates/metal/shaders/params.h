@@ -276,6 +276,62 @@ static_assert(__builtin_offsetof(QKVSplitParams, x_stride) == 8, "as the host ha
 static_assert(__builtin_offsetof(QKVSplitParams, q_stride) == 12, "as the host has it");
 static_assert(__builtin_offsetof(QKVSplitParams, kv_stride) == 16, "as the host has it");
 
+struct UnfoldParams {
+    uint rows;
+    uint channels;
+    uint taps;
+    uint stride;
+    uint x_stride;
+    uint y_stride;
+    uint unused[2];
+};
+static_assert(sizeof(UnfoldParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, channels) == 4, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, taps) == 8, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, x_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, y_stride) == 20, "as the host has it");
+
+struct Conv1DParams {
+    uint in_frames;
+    uint out_frames;
+    uint in_channels;
+    uint out_channels;
+    uint taps;
+    uint stride;
+    uint padding;
+    uint activation;
+    uint has_bias;
+    uint x_stride;
+    uint y_stride;
+    uint unused[1];
+};
+static_assert(sizeof(Conv1DParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, in_frames) == 0, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, out_frames) == 4, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, in_channels) == 8, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, out_channels) == 12, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, taps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, padding) == 24, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, activation) == 28, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, has_bias) == 32, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, x_stride) == 36, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, y_stride) == 40, "as the host has it");
+
+struct PosEmbedAddParams {
+    uint dim;
+    uint first;
+    uint x_stride;
+    uint y_stride;
+};
+static_assert(sizeof(PosEmbedAddParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, dim) == 0, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, first) == 4, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, y_stride) == 12, "as the host has it");
+
 struct ConvertParams {
     uint rows;
     uint dim;
