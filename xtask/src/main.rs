@@ -7,7 +7,7 @@ use std::process::{self, ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use xtask::bench::{EmbedPeers, Peers, Revision, SpeechPeers, decoding, embed, peers, revision, speech, start};
-use xtask::{c_header, c_library, clients, models, python, quality, real, schemas, tidy};
+use xtask::{c_header, c_library, check_metal, clients, models, python, quality, real, schemas, tidy};
 
 /// Every chore, with its flags.
 fn tree() -> Command {
@@ -34,6 +34,7 @@ fn tree() -> Command {
                 .arg(path("llama-cpp", "A checkout of llama.cpp, for the tests of its server"))
                 .arg(option("only", "A,B", "Suites whose names begin so; docs/clients.md stays").value_delimiter(',')),
             command("header", "Write the C headers with cbindgen"),
+            command("check-metal", "Type-check what is for Apple's systems only, on any system"),
             command("c-library", "Build the C library and install it")
                 .arg(path("prefix", "Under which folder").required(true))
                 .arg(option("profile", "NAME", "How it is built").default_value("release")),
@@ -140,6 +141,7 @@ fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
             only: owned(matches, "only"),
             llama_cpp: file(matches, "llama-cpp"),
         }),
+        "check-metal" => check_metal::run(&xtask::root()),
         "header" => c_header::write(&xtask::root()),
         "c-library" => {
             install_c_library(&texts(matches, "profile").concat(), &file(matches, "prefix").unwrap_or_default())

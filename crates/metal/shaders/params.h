@@ -155,6 +155,69 @@ static_assert(__builtin_offsetof(KVParams, value_offset) == 16, "as the host has
 static_assert(__builtin_offsetof(KVParams, head_bytes) == 20, "as the host has it");
 static_assert(__builtin_offsetof(KVParams, row_bytes) == 24, "as the host has it");
 
+struct AttentionParams {
+    uint rows;
+    uint heads_per_kv;
+    uint q_stride;
+    uint y_stride;
+    float scale;
+    float soft_cap;
+    uint window;
+    uint own_rows;
+    KVParams kv;
+    uint has_sinks;
+};
+static_assert(sizeof(AttentionParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, heads_per_kv) == 4, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, q_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, scale) == 16, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, soft_cap) == 20, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, window) == 24, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, own_rows) == 28, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, kv) == 32, "as the host has it");
+static_assert(__builtin_offsetof(AttentionParams, has_sinks) == 60, "as the host has it");
+
+struct AttentionWeightsParams {
+    uint rows;
+    uint head;
+    uint kv_head;
+    uint at;
+    uint positions;
+    uint q_stride;
+    uint y_stride;
+    float scale;
+    KVParams kv;
+    uint window;
+};
+static_assert(sizeof(AttentionWeightsParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, head) == 4, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, kv_head) == 8, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, at) == 12, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, positions) == 16, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, q_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, y_stride) == 24, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, scale) == 28, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, kv) == 32, "as the host has it");
+static_assert(__builtin_offsetof(AttentionWeightsParams, window) == 60, "as the host has it");
+
+struct SoftmaxParams {
+    uint rows;
+    uint dim;
+    uint x_stride;
+    uint y_stride;
+    float scale;
+    uint unused[3];
+};
+static_assert(sizeof(SoftmaxParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, y_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(SoftmaxParams, scale) == 16, "as the host has it");
+
 struct ElementwiseParams {
     uint rows;
     uint dim;
@@ -213,6 +276,62 @@ static_assert(__builtin_offsetof(QKVSplitParams, x_stride) == 8, "as the host ha
 static_assert(__builtin_offsetof(QKVSplitParams, q_stride) == 12, "as the host has it");
 static_assert(__builtin_offsetof(QKVSplitParams, kv_stride) == 16, "as the host has it");
 
+struct UnfoldParams {
+    uint rows;
+    uint channels;
+    uint taps;
+    uint stride;
+    uint x_stride;
+    uint y_stride;
+    uint unused[2];
+};
+static_assert(sizeof(UnfoldParams) == 32, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, channels) == 4, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, taps) == 8, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, x_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(UnfoldParams, y_stride) == 20, "as the host has it");
+
+struct Conv1DParams {
+    uint in_frames;
+    uint out_frames;
+    uint in_channels;
+    uint out_channels;
+    uint taps;
+    uint stride;
+    uint padding;
+    uint activation;
+    uint has_bias;
+    uint x_stride;
+    uint y_stride;
+    uint unused[1];
+};
+static_assert(sizeof(Conv1DParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, in_frames) == 0, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, out_frames) == 4, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, in_channels) == 8, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, out_channels) == 12, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, taps) == 16, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, padding) == 24, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, activation) == 28, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, has_bias) == 32, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, x_stride) == 36, "as the host has it");
+static_assert(__builtin_offsetof(Conv1DParams, y_stride) == 40, "as the host has it");
+
+struct PosEmbedAddParams {
+    uint dim;
+    uint first;
+    uint x_stride;
+    uint y_stride;
+};
+static_assert(sizeof(PosEmbedAddParams) == 16, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, dim) == 0, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, first) == 4, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, x_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(PosEmbedAddParams, y_stride) == 12, "as the host has it");
+
 struct ConvertParams {
     uint rows;
     uint dim;
@@ -250,6 +369,40 @@ static_assert(__builtin_offsetof(EmbeddingParams, row_bytes) == 20, "as the host
 static_assert(__builtin_offsetof(EmbeddingParams, side_bytes) == 24, "as the host has it");
 static_assert(__builtin_offsetof(EmbeddingParams, scale) == 28, "as the host has it");
 
+struct KVCacheWriteParams {
+    uint rows;
+    uint head_dim;
+    KVParams kv;
+    uint k_stride;
+    uint v_stride;
+    uint unused[1];
+};
+static_assert(sizeof(KVCacheWriteParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, head_dim) == 4, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, kv) == 8, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, k_stride) == 36, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheWriteParams, v_stride) == 40, "as the host has it");
+
+struct KVCacheShiftParams {
+    uint keep;
+    uint drop;
+    uint length;
+    uint head_dim;
+    KVParams kv;
+    uint pairs;
+    uint style;
+    uint unused[3];
+};
+static_assert(sizeof(KVCacheShiftParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, keep) == 0, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, drop) == 4, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, length) == 8, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, head_dim) == 12, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, kv) == 16, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, pairs) == 44, "as the host has it");
+static_assert(__builtin_offsetof(KVCacheShiftParams, style) == 48, "as the host has it");
+
 struct GEMMParams {
     uint m;
     uint n;
@@ -269,6 +422,37 @@ static_assert(__builtin_offsetof(GEMMParams, ldb) == 16, "as the host has it");
 static_assert(__builtin_offsetof(GEMMParams, side_bytes) == 20, "as the host has it");
 static_assert(__builtin_offsetof(GEMMParams, ldc) == 24, "as the host has it");
 static_assert(__builtin_offsetof(GEMMParams, ldr) == 28, "as the host has it");
+
+struct GEMVParams {
+    uint rows;
+    uint n;
+    uint k;
+    uint x_stride;
+    uint y_stride;
+    uint residual_stride;
+    uint row_bytes;
+    uint side_bytes;
+    uint activation;
+    float scale;
+    float soft_cap;
+    uint has_bias;
+    uint maxima_stride;
+    uint unused[3];
+};
+static_assert(sizeof(GEMVParams) == 64, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, rows) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, n) == 4, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, k) == 8, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, x_stride) == 12, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, y_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, residual_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, row_bytes) == 24, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, side_bytes) == 28, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, activation) == 32, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, scale) == 36, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, soft_cap) == 40, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, has_bias) == 44, "as the host has it");
+static_assert(__builtin_offsetof(GEMVParams, maxima_stride) == 48, "as the host has it");
 
 struct RMSNormParams {
     uint rows;

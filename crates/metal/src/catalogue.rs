@@ -8,8 +8,9 @@ const HEAD: &str = "# Metal kernels
 
 <!-- Written by `cargo run -p akunu-metal`: do not edit. -->
 Every kernel of the Metal backend, by category: the sources are in `crates/metal/shaders`, the rows in `crates/metal/src/kernels`.
-`FORMAT` stands for every number format of weights (`crates/metal/src/formats.rs`). A kernel without an op is run by no program: it
-is there to be called by itself. Nobody has run any of them on Apple's hardware; they run under the emulator in every test.
+`FORMAT` stands for every number format of weights (`crates/metal/src/formats.rs`), or of the KV cache where keys and values are read
+or written: f32, f16, q8_0. A kernel without an op is run by no program: it is there to be called by itself. Constants `mlx_…` are
+those of the MLX formats. Nobody has run any of them on Apple's hardware; they run under the emulator in every test.
 ";
 
 /// The page.
@@ -59,8 +60,6 @@ fn families(rows: &[KernelRow]) -> Vec<(String, &KernelRow)> {
 /// A kernel's function in its source.
 struct Source {
     signature: String,
-    /// The file without what it includes.
-    own: String,
     whole: String,
 }
 
@@ -68,7 +67,6 @@ impl Source {
     fn of(row: &KernelRow) -> Source {
         let formats: Vec<(&str, &str)> = row.format.iter().map(|format| (*format, "F")).collect();
         let whole = shaders::whole(row.source, &formats).unwrap_or_default();
-        let own = shaders::all().find(|(path, _)| *path == row.source).map_or("", |(_, text)| text).to_owned();
         let instantiated = whole.lines().find_map(|line| {
             let (name, rest) = line.strip_prefix("INSTANTIATE(")?.split_once(',')?;
             (name == row.name).then(|| rest.split([',', ')']).next().unwrap_or("").trim().to_owned())
@@ -76,7 +74,7 @@ impl Source {
         let function = instantiated.unwrap_or_else(|| row.name.clone());
         let start = whole.find(&format!("kernel void {function}(")).unwrap_or(whole.len());
         let signature = whole[start..].split_once(") {").map_or("", |(signature, _)| signature).to_owned();
-        Source { signature, own, whole }
+        Source { signature, whole }
     }
 
     /// The structs of its parameters.
@@ -87,7 +85,7 @@ impl Source {
         if names.is_empty() { "–".into() } else { names.join(", ") }
     }
 
-    /// The function constants that its file uses, with their numbers.
+    /// The function constants of its source, with their numbers.
     fn constants(&self) -> String {
         let mut found = Vec::new();
         for line in self.whole.lines().map(str::trim) {
@@ -95,7 +93,8 @@ impl Source {
             let (Some(number), Some(name)) = (rest.split(')').next(), declared.split(' ').next_back()) else {
                 continue;
             };
-            if self.own.contains(name) {
+            // Declared, and used.
+            if self.whole.matches(name).count() > 1 {
                 found.push(format!("{number} `{name}`"));
             }
         }

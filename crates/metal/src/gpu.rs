@@ -6,6 +6,7 @@
 use crate::chip::Chip;
 use akunu_plan::WeightFile;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Memory that host and GPU share, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +29,31 @@ pub struct Function {
 #[error("{0}")]
 pub struct GpuError(pub String);
 
+impl GpuError {
+    /// A command buffer that has failed, by Metal's number, with what Metal told.
+    pub fn of_command(code: isize, told: &str) -> Self {
+        let why = match code {
+            2 => "a command took longer than the system lets one; use shorter prefill chunks",
+            3 => "a kernel used an address that is not mapped",
+            4 | 7 => "the system does not let this process use the GPU now",
+            8 => "there is not enough memory for the GPU; use a smaller model or context",
+            9 => "a buffer is gone that a command uses",
+            10 => "a resource without memory was used",
+            11 => "the GPU was removed or has been reset",
+            12 => "a kernel needs more stack than there is",
+            _ if told.is_empty() => "a command buffer failed",
+            _ => return GpuError(format!("a command buffer failed: {}", Self::one_line(told))),
+        };
+        GpuError(why.into())
+    }
+
+    /// The line of a longer message that says what is wrong: a compiler's first error, or the first line.
+    pub fn one_line(told: &str) -> String {
+        let lines = || told.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines().find(|line| line.contains("error:")).or_else(|| lines().next()).unwrap_or("it does not say why").into()
+    }
+}
+
 /// A GPU with a queue of commands. Commands run in order; those between two barriers may run at once.
 pub trait Gpu: Send {
     fn name(&self) -> String;
@@ -43,7 +69,7 @@ pub trait Gpu: Send {
     /// A model file as it lies in memory, not copied.
     fn map(&mut self, file: Arc<dyn WeightFile>) -> Result<BufferId, GpuError>;
 
-    /// What a buffer holds, once all commands have ended.
+    /// What a buffer holds. It waits until all commands have ended.
     fn bytes(&self, buffer: BufferId) -> &[u8];
 
     /// As [`Gpu::bytes`]; of memory that was allocated.
@@ -74,4 +100,9 @@ pub trait Gpu: Send {
 
     /// Waits until every command buffer has ended.
     fn wait(&mut self) -> Result<(), GpuError>;
+
+    /// How long the GPU worked on what the last [`Gpu::wait`] waited for; `None` where it does not say.
+    fn busy(&self) -> Option<Duration> {
+        None
+    }
 }

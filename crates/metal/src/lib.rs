@@ -5,10 +5,14 @@
 
 #![deny(unsafe_code)]
 
+#[cfg(any(target_vendor = "apple", metal_check))]
+mod apple;
+pub mod archive;
 mod backend;
 pub mod catalogue;
 pub mod chip;
 pub mod dispatch;
+pub mod entry;
 pub mod formats;
 pub mod gpu;
 pub mod grids;
@@ -23,3 +27,11 @@ pub use chip::Chip;
 pub use gpu::{BufferId, Function, Gpu, GpuError, PipelineId};
 #[doc(hidden)]
 pub use loaded::LoadedModel;
+
+/// The GPU of this machine.
+pub fn open() -> Result<Box<dyn Gpu>, GpuError> {
+    #[cfg(any(target_vendor = "apple", metal_check))]
+    return Ok(Box::new(apple::AppleGpu::open()?));
+    #[cfg(not(any(target_vendor = "apple", metal_check)))]
+    Err(GpuError("Metal is there on Apple's systems only".into()))
+}

@@ -11,10 +11,14 @@ namespace emulator::watch {
 namespace {
 
 // Threads are counted over all threadgroups, so that nothing needs to be cleared between them; 0 is nobody.
-constexpr uint32_t NOBODY = 0, OF_A_GROUP = 2 * MOST_THREADS, MANY = OF_A_GROUP - 1;
+// Beyond the threads are the SIMD groups, for several lanes of one, and whoever else is several.
+constexpr uint32_t NOBODY = 0, OF_A_GROUP = 2 * MOST_THREADS, SEVERAL_OF = MOST_THREADS + 1, MANY = OF_A_GROUP - 1;
 
 uint32_t group_of(uint32_t thread) { return thread / OF_A_GROUP; }
-bool is_many(uint32_t thread) { return thread % OF_A_GROUP == MANY; }
+uint32_t simd_of(uint32_t thread) {
+    uint32_t in_group = thread % OF_A_GROUP;
+    return in_group == MANY ? MANY : in_group >= SEVERAL_OF ? in_group - SEVERAL_OF : (in_group - 1) / SIMD_WIDTH;
+}
 
 // Who used a byte last, and between which barriers.
 struct Byte {
@@ -58,8 +62,7 @@ inline bool meets(uint32_t other, uint32_t when, uint32_t when_simd, uint32_t me
     if (other == NOBODY || other == me) return false;
     if (group_of(other) != group_of(me)) return true;
     if (when < now) return false;
-    bool same_simd = !is_many(other) && (other - 1) / SIMD_WIDTH == (me - 1) / SIMD_WIDTH;
-    return !(same_simd && when_simd < now_simd);
+    return !(simd_of(other) == simd_of(me) && when_simd < now_simd);
 }
 
 void check(Region &region, size_t at, size_t size, bool write, bool shared) {
@@ -86,7 +89,9 @@ void check(Region &region, size_t at, size_t size, bool write, bool shared) {
                      shared ? "threadgroup memory" : "a buffer");
             byte.writer = me, byte.written = now, byte.written_simd = now_simd;
         } else if (meets(byte.reader, byte.read, byte.read_simd, me, now, now_simd)) {
-            byte.reader = memory().threadgroup * OF_A_GROUP + MANY, byte.read = now, byte.read_simd = now_simd;
+            bool one_group = group_of(byte.reader) == memory().threadgroup && simd_of(byte.reader) == simd_of(me);
+            byte.reader = memory().threadgroup * OF_A_GROUP + (one_group ? SEVERAL_OF + simd_of(me) : MANY);
+            byte.read = now, byte.read_simd = now_simd;
         } else {
             byte.reader = me, byte.read = now, byte.read_simd = now_simd;
         }

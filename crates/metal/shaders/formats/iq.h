@@ -8,7 +8,7 @@ inline uint even_signs(uint bits) { return bits | (popcount(bits) & 1) << 7; }
 
 // Four magnitudes, negated where a sign is set.
 inline void four_signed(thread Group &out, uint at, uint magnitudes, uint signs) {
-    for (uint i = 0; i < 4; i++) {
+    UNROLL for (uint i = 0; i < 4; i++) {
         const float value = float(magnitudes >> 8 * i & 255);
         out.q[at + i] = (signs >> i & 1) != 0 ? -value : value;
     }
@@ -23,7 +23,7 @@ inline void eight_signed(thread Group &out, uint at, constant uint *grid, uint i
 // Eight of -1, 0 and 1 in eighths, which are shifted up by one of them, or down.
 inline void eight_shifted(thread Group &out, uint at, uint index, bool down) {
     const float shift = down ? 2 : 0;
-    for (uint i = 0; i < 8; i++) out.q[at + i] = signed_byte(IQ1_GRID[2 * index + i / 4] >> i % 4 * 8) - shift;
+    UNROLL for (uint i = 0; i < 8; i++) out.q[at + i] = signed_byte(IQ1_GRID[2 * index + i / 4] >> i % 4 * 8) - shift;
 }
 
 // d * (2 * scale + 1) / 8
@@ -35,7 +35,7 @@ struct IQ1_S {
         group %= 16;
         const uint word = ushort_at(block + 34 + group / 2 * 2);
         Group out;
-        for (uint i = 0; i < 2; i++) {
+        UNROLL for (uint i = 0; i < 2; i++) {
             const uint index = block[2 + 2 * group + i] | (word >> 3 * (group % 2 * 2 + i) & 7) << 8;
             eight_shifted(out, 8 * i, index, word >> 15 != 0);
         }
@@ -51,13 +51,13 @@ struct IQ1_M {
         group %= 16;
         Group out;
         const uint high = block[32 + group];
-        for (uint i = 0; i < 2; i++) {
+        UNROLL for (uint i = 0; i < 2; i++) {
             const uint nibble = high >> 4 * i & 15;
             eight_shifted(out, 8 * i, block[2 * group + i] | (nibble & 7) << 8, nibble >= 8);
         }
         // The nibbles on top of four words are the scale of all.
         uint bits = 0;
-        for (uint i = 0; i < 4; i++) bits |= ushort_at(block + 48 + 2 * i) >> 12 << 4 * i;
+        UNROLL for (uint i = 0; i < 4; i++) bits |= ushort_at(block + 48 + 2 * i) >> 12 << 4 * i;
         const float d = float(as_type<half>(ushort(bits)));
         out.scale = eighth_scale(d, ushort_at(block + 48 + group / 4 * 2) >> 3 * (group % 4));
         out.offset = 0;
@@ -70,9 +70,9 @@ struct IQ2_XXS {
         device const uchar *block = block_at(w, row, group / 16, 66);
         group %= 16;
         device const uchar *part = block + 2 + group / 2 * 8;
-        const uint word = ushort_at(part + 4) | ushort_at(part + 6) << 16;
+        const uint word = word_at<2>(part + 4);
         Group out;
-        for (uint i = 0; i < 2; i++) {
+        UNROLL for (uint i = 0; i < 2; i++) {
             const uint tuple = group % 2 * 2 + i;
             eight_signed(out, 8 * i, IQ2_XXS_GRID, part[tuple], even_signs(word >> 7 * tuple & 127));
         }
@@ -87,7 +87,7 @@ struct IQ2_XS {
         device const uchar *block = block_at(w, row, group / 16, 74);
         group %= 16;
         Group out;
-        for (uint i = 0; i < 2; i++) {
+        UNROLL for (uint i = 0; i < 2; i++) {
             const uint code = ushort_at(block + 2 + group * 4 + 2 * i);
             eight_signed(out, 8 * i, IQ2_XS_GRID, code & 511, even_signs(code >> 9));
         }
@@ -104,7 +104,7 @@ struct IQ2_S {
         group %= 16;
         const uint high = uint(block[66 + group / 2]) >> group % 2 * 4;
         Group out;
-        for (uint i = 0; i < 2; i++) {
+        UNROLL for (uint i = 0; i < 2; i++) {
             const uint index = block[2 + 2 * group + i] | (high >> 2 * i & 3) << 8;
             eight_signed(out, 8 * i, IQ2_S_GRID, index, block[34 + 2 * group + i]);
         }
@@ -120,9 +120,9 @@ struct IQ3_XXS {
         device const uchar *block = block_at(w, row, group / 16, 98);
         group %= 16;
         device const uchar *part = block + 66 + group / 2 * 4;
-        const uint word = ushort_at(part) | ushort_at(part + 2) << 16;
+        const uint word = word_at<2>(part);
         Group out;
-        for (uint i = 0; i < 4; i++) {
+        UNROLL for (uint i = 0; i < 4; i++) {
             const uint signs = even_signs(word >> 7 * (group % 2 * 2 + i / 2) & 127);
             four_signed(out, 4 * i, IQ3_XXS_GRID[block[2 + 4 * group + i]], signs >> i % 2 * 4);
         }
@@ -138,7 +138,7 @@ struct IQ3_S {
         group %= 16;
         const uint ninth = uint(block[66 + group / 2]) >> group % 2 * 4;
         Group out;
-        for (uint i = 0; i < 4; i++) {
+        UNROLL for (uint i = 0; i < 4; i++) {
             const uint index = block[2 + 4 * group + i] | (ninth >> i & 1) << 8;
             four_signed(out, 4 * i, IQ3_S_GRID[index], uint(block[74 + 2 * group + i / 2]) >> i % 2 * 4);
         }

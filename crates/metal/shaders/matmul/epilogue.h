@@ -3,12 +3,12 @@
 #pragma once
 #include "activation/activation.h"
 
-constant uint epilogue_activation [[function_constant(12)]];
-constant uint epilogue_has_bias [[function_constant(13)]];
-constant uint epilogue_has_residual [[function_constant(14)]];
+constant uint epilogue_activation [[function_constant(20)]];
+constant uint epilogue_has_bias [[function_constant(21)]];
+constant uint epilogue_has_residual [[function_constant(22)]];
 // Floats, by their bits.
-constant uint epilogue_scale [[function_constant(15)]];
-constant uint epilogue_soft_cap [[function_constant(16)]];
+constant uint epilogue_scale [[function_constant(23)]];
+constant uint epilogue_soft_cap [[function_constant(24)]];
 
 // residual + cap(scale * activation(x + bias))
 struct Epilogue {

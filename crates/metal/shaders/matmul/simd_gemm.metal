@@ -3,7 +3,7 @@
 #include "matmul/epilogue.h"
 #include "matmul/tiles.h"
 
-// Columns of the weights; a pipeline that knows them needs no code for a last step that is not whole.
+// Columns of the weights, where a pipeline is made for them.
 constant uint gemm_k [[function_constant(10)]];
 
 template <class F, class By, uint ROWS, bool GATED>

@@ -10,6 +10,9 @@
 #define X_STRIDE (TILE_K + 8)
 #define W_STRIDE (TILE_N + 8)
 
+// Whether all steps are whole: a pipeline that knows K has no code for others.
+#define WHOLE(K) ((K) % TILE_K == 0)
+
 #define UNROLL _Pragma("clang loop unroll(full)")
 
 // What weights are in threadgroup memory. Quantized ones lose less to half than they lost before; floats that half has no room for
@@ -24,28 +27,28 @@ template <class F, class T>
 inline void stage_weights(threadgroup T *tile, thread const Matrix &w, uint first, uint k, uint N, uint K, uint index) {
     const uint row = first + index / 2, column = k + index % 2 * 16;
     threadgroup T *to = tile + index % 2 * 16 * W_STRIDE + index / 2;
-    if (row < N && column < K) {
-        const Group group = F::read(w, row, column / 16, min(16u, K - column));
+    if (row < N && (WHOLE(K) || column < K)) {
+        const Group group = F::read(w, row, column / 16, WHOLE(K) ? 16 : min(16u, K - column));
         UNROLL for (uint i = 0; i < 16; i++) to[i * W_STRIDE] = T(group.scale * group.q[i] + group.offset);
     } else {
         UNROLL for (uint i = 0; i < 16; i++) to[i * W_STRIDE] = T(0);
     }
 }
 
-// ROWS rows of activations from `first` on, 32 columns from `k` on, as [row][column], with zeros as above. Rows begin at whole
-// cache lines.
+// ROWS rows of activations from `first` on, 32 columns from `k` on, as [row][column], with zeros as above. Two values at a time, since
+// rows begin at whole cache lines: 16 threads side by side have a row.
 template <uint ROWS>
 inline void stage_rows(threadgroup float *tile, device const float *x, uint lda, uint first, uint k, uint M, uint K, uint index) {
-    constexpr uint each = ROWS * TILE_K / TILE_THREADS;
-    const uint row = index * each / TILE_K, column = index * each % TILE_K;
-    threadgroup float2 *to = (threadgroup float2 *)(tile + row * X_STRIDE + column);
-    device const float *from = x + ulong(first + row) * lda + k + column;
-    const uint count = first + row < M && k + column < K ? min(each, K - k - column) : 0;
-    UNROLL for (uint i = 0; i < each; i += 2) {
-        if (i + 2 <= count) {
-            to[i / 2] = *(device const float2 *)(from + i);
+    UNROLL for (uint i = 0; i < ROWS * TILE_K / 2 / TILE_THREADS; i++) {
+        const uint pair = i * TILE_THREADS + index, row = pair / (TILE_K / 2), column = pair % (TILE_K / 2) * 2;
+        threadgroup float2 *to = (threadgroup float2 *)(tile + row * X_STRIDE + column);
+        device const float *from = x + ulong(first + row) * lda + k + column;
+        if (first + row >= M || (!WHOLE(K) && k + column >= K)) {
+            *to = float2(0);
+        } else if (WHOLE(K) || k + column + 1 < K) {
+            *to = *(device const float2 *)from;
         } else {
-            to[i / 2] = float2(i < count ? from[i] : 0.0f, 0.0f);
+            *to = float2(*from, 0.0f);
         }
     }
 }

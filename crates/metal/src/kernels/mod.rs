@@ -127,9 +127,6 @@ pub fn suffix(dtype: DType) -> String {
     }
 }
 
-/// The formats that a KV cache can have.
-pub(crate) const KV_FORMATS: [&str; 3] = ["f32", "f16", "q8_0"];
-
 /// The format of a record's weights, or of the KV cache that it uses.
 fn format_of(record: &Record) -> Option<&'static str> {
     use akunu_plan::op::*;
@@ -143,8 +140,7 @@ fn format_of(record: &Record) -> Option<&'static str> {
         _ => return None,
     };
     let name = suffix(DType::from_index(u8::try_from(dtype).ok()?)?);
-    let weights = crate::formats::FORMATS.iter().map(|(suffix, _)| *suffix);
-    weights.chain(KV_FORMATS).find(|suffix| *suffix == name)
+    crate::formats::FORMATS.iter().map(|(suffix, _)| *suffix).find(|suffix| *suffix == name)
 }
 
 /// All rows.

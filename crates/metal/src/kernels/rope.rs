@@ -1,7 +1,8 @@
 //! Rotated positions.
 
 use super::common::{floats, stride};
-use super::{Category, KV_FORMATS, KernelRow, Plain, Target};
+use super::kv_cache::KV_FORMATS;
+use super::{Category, KernelRow, Plain, Target};
 use crate::chip::Chip;
 use crate::dispatch::{Dispatch, Extent};
 use crate::params::{Word, Words, params};

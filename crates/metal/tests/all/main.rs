@@ -1,8 +1,7 @@
-//! The Metal backend under the emulator: every kernel against the reference executor, and whole models.
+//! The Metal backend under the emulator: every kernel against the reference executor.
 
 mod direct;
 mod kernels;
 mod language;
-mod models;
 mod rig;
 mod tables;

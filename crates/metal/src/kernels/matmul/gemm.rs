@@ -2,6 +2,7 @@
 
 use crate::dispatch::{Dispatch, Extent};
 use crate::kernels::common::{floats, stride};
+use crate::kernels::weights::{self, Buffers, Weight};
 use crate::kernels::{KernelRow, Plain, Target};
 use crate::params::params;
 use akunu_plan::op::{MatMulParams, OpKind, Per, slots};
@@ -36,13 +37,16 @@ const THREADS: u32 = 128;
 /// Up to here the small tile wastes less: two of them read the weights twice, and a large one multiplies half of it for nothing.
 const MOST_SMALL: u32 = 16;
 
+/// Buffers of the second matrix.
+const UP: Buffers = [8, 9, 10];
+
 /// Function constants, as the shaders number them.
 const GEMM_K: u32 = 10;
-const ACTIVATION: u32 = 12;
-const HAS_BIAS: u32 = 13;
-const HAS_RESIDUAL: u32 = 14;
-const SCALE: u32 = 15;
-const SOFT_CAP: u32 = 16;
+const ACTIVATION: u32 = 20;
+const HAS_BIAS: u32 = 21;
+const HAS_RESIDUAL: u32 = 22;
+const SCALE: u32 = 23;
+const SOFT_CAP: u32 = 24;
 
 static TABLE: &[Plain] = &[
     Plain {
@@ -142,24 +146,23 @@ fn product(record: &Record, name: String, rows: u32) -> Dispatch {
         ldc: stride(record, Y),
         ldr: if gated { 0 } else { stride(record, RESIDUAL) },
     };
+    let weight = |slot, nth| Weight::of(record, slot, nth, p.n, p.row_bytes, p.side_bytes);
     let dispatch = Dispatch::new(record, name)
         .operand(0, record, X)
-        .region(1, record.args[W])
         .operand(2, record, Y)
         .params(&params)
         .rows_at(offset_of!(GEMMParams, m))
-        .region(4, record.planes[0])
-        .region(5, record.planes[1])
+        .constants(weights::constants(p.dtype, p.k))
         .constant(GEMM_K, p.k)
         .constant(ACTIVATION, p.activation)
         .grid(Extent::Fixed(p.n.div_ceil(COLUMNS)), Extent::Rows(rows), Extent::Fixed(1))
         .threads([THREADS, 1, 1]);
+    let dispatch = weight(W, 0).bind(dispatch, weights::FIRST);
     if gated {
-        let [.., scales, biases] = record.planes;
-        return dispatch.region(8, record.args[slots::gated::U]).region(9, scales).region(10, biases);
+        return weight(slots::gated::U, 1).bind(dispatch, UP);
     }
     dispatch
-        .region(6, record.args[BIAS])
+        .at(6, record.args[BIAS], Some(4 * p.n as usize))
         .operand(7, record, RESIDUAL)
         .constant(HAS_BIAS, (!record.args[BIAS].is_none()).into())
         .constant(HAS_RESIDUAL, (!record.args[RESIDUAL].is_none()).into())

@@ -6,17 +6,20 @@ use akunu_metal_emulator::{Buffer, Geometry, dispatch};
 use akunu_plan::op::*;
 use akunu_plan::program::Arg;
 use half::f16;
+use std::ops::Range;
 
 /// Formats that weights can have.
-fn weights() -> impl Iterator<Item = &'static Format> {
+pub fn weights() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|f| f.unpack.is_some() || [DType::F32, DType::F16, DType::BF16].contains(&f.dtype))
 }
 
-/// A block of random bits, but for those that are no numbers.
-fn random_block(noise: &mut Noise, f: &Format) -> [Vec<u8>; 3] {
+/// A block of random bits whose values are numbers, the largest of them in `range`.
+pub fn random_block(noise: &mut Noise, f: &Format, range: Range<f32>) -> [Vec<u8>; 3] {
     loop {
         let block = [f.bytes, f.side_bytes, f.side_bytes].map(|n| (0..n).map(|_| noise.next() as u8).collect());
-        if decode(f, &block).iter().all(|v| v.is_finite() && v.abs() < 1e4) {
+        let values = decode(f, &block);
+        let largest = values.iter().fold(0.0f32, |most, v| most.max(v.abs()));
+        if values.iter().all(|v| v.is_finite()) && range.contains(&largest) {
             return block;
         }
     }
@@ -69,7 +72,7 @@ fn every_format_is_dequantized_as_dtype_decodes_it() {
         let blocks = if f.block == 1 { 37 } else { 5 };
         let mut planes = [const { Vec::new() }; 3];
         for _ in 0..2 * blocks {
-            let block = random_block(&mut noise, f);
+            let block = random_block(&mut noise, f, 0.0..1e4);
             planes.iter_mut().zip(block).for_each(|(plane, part)| plane.extend(part));
         }
         let want = decode(f, &planes);

@@ -1,11 +1,11 @@
-//! Whole models through the dispatch table, on the emulator: the oracles' logits, the CPU's tokens, and the promises of batches,
+//! Whole models through the Metal backend's dispatch table, on the emulator: the oracles' logits, the CPU's tokens, and the promises of batches,
 //! chains and chunks.
 
-use crate::rig::chip;
 use akunu::{
     Activations, DType, Device, Embedder, Engine, LoadOptions, Outputs, OwnBackend, Reading, Sequence, StepInput, Text,
 };
-use akunu_metal::{Chip, Metal};
+use akunu_metal::chip::{CHIPS, Chip};
+use akunu_metal::Metal;
 use akunu_metal_emulator::EmulatedGpu;
 use akunu_testkit::{Golden, fixtures, golden, relative_error};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,11 @@ fn options(activations: Activations) -> LoadOptions {
         round_constants: true,
         ..LoadOptions::default()
     }
+}
+
+/// The chip of most tests: it has all that chips have.
+fn chip() -> Chip {
+    CHIPS.iter().find(|chip| chip.name == "M4 Pro").unwrap().clone()
 }
 
 /// On the emulator, as on a chip.
