@@ -1,5 +1,6 @@
 //! The Metal backend under the emulator: every kernel against the reference executor, and whole models.
 
+mod host;
 mod kernels;
 mod rig;
 mod tables;
