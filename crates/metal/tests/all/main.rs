@@ -2,5 +2,6 @@
 
 mod host;
 mod kernels;
+mod language;
 mod rig;
 mod tables;
