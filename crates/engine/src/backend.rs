@@ -124,6 +124,9 @@ impl Device {
     /// The backend, with nothing loaded on it.
     #[doc(hidden)]
     pub fn open(self, options: &LoadOptions) -> Result<Box<dyn Backend>, Error> {
+        if let Some(own) = &options.backend {
+            return Ok((own.0)());
+        }
         let device = self.chosen()?;
         if let Some(why) = device.unavailable() {
             return Err(DeviceError::Unavailable { device, why }.into());

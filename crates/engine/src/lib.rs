@@ -85,6 +85,8 @@ pub use generate::{Finish, Generate, GenerateOptions, Piece, Thinking, Thoughts}
 pub use kv::prefix::Miss;
 pub use kv::sequence::Sequence;
 pub use kv::session::{Session, SessionError};
+#[doc(hidden)]
+pub use load::OwnBackend;
 pub use load::{Activations, DEFAULT_CONTEXT, LoadOptions, Progress};
 pub use serve::LEAST_CHUNK;
 pub use serve::metrics::{Latency, Metrics};

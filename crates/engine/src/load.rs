@@ -44,6 +44,17 @@ impl fmt::Debug for Progress {
     }
 }
 
+/// Opens a backend that this crate does not know.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct OwnBackend(pub Arc<dyn Fn() -> Box<dyn Backend> + Send + Sync>);
+
+impl fmt::Debug for OwnBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OwnBackend")
+    }
+}
+
 /// What quantized weights are multiplied with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activations {
@@ -85,6 +96,9 @@ pub struct LoadOptions {
     pub round_constants: bool,
     /// Sees how far it is, and may end it.
     pub progress: Option<Progress>,
+    /// A backend of the caller's own, instead of the device's.
+    #[doc(hidden)]
+    pub backend: Option<OwnBackend>,
     /// What the file, its vocabulary and its template may cost, and texts and sessions that the model reads.
     pub limits: Limits,
 }
@@ -111,6 +125,7 @@ impl Default for LoadOptions {
             mapped: false,
             round_constants: false,
             progress: None,
+            backend: None,
             limits: Limits::default(),
         }
     }

@@ -7,6 +7,9 @@ using namespace metal;
 
 #include "params.h"
 
+// Threads of a SIMD group.
+#define LANES 32u
+
 // Most SIMD groups of a threadgroup.
 #define MOST_SIMDS 32
 

@@ -17,6 +17,15 @@ inline device const uint *block_table(device const uint *steps, uint group, uint
     return steps + header.tables_offset / 4 + (group * header.table_sequences + sequence) * header.table_blocks;
 }
 
+// How the token of an output is drawn, the rules of texts, and where the text of an output stands.
+inline device const DrawVars &draw_vars(device const uint *steps, uint output) {
+    return ((device const DrawVars *)(steps + step_header(steps).draws_offset / 4))[output];
+}
+inline device const Rules &rules_of(device const uint *steps) { return *(device const Rules *)(steps + step_header(steps).rules_offset / 4); }
+inline device const RuleVars &text_of(device const uint *steps, uint output) {
+    return ((device const RuleVars *)(steps + step_header(steps).texts_offset / 4))[output];
+}
+
 // Where a row's key and value are stored.
 inline uint place_of(device const RowVars &row) { return row.position + row.ahead; }
 

@@ -77,6 +77,11 @@ impl Dispatch {
         self
     }
 
+    pub fn constants(mut self, constants: Vec<(u32, u32)>) -> Self {
+        self.function.constants.extend(constants);
+        self
+    }
+
     /// The operand in a slot of the op: an activation buffer with all its rows, or what else starts there. Where there is none,
     /// nothing is bound, and the kernel is told by its parameters.
     pub fn operand(self, index: u32, record: &Record, slot: usize) -> Self {

@@ -9,11 +9,13 @@
 mod apple;
 pub mod archive;
 mod backend;
+pub mod catalogue;
 pub mod chip;
 pub mod dispatch;
 pub mod entry;
 pub mod formats;
 pub mod gpu;
+pub mod grids;
 pub mod kernels;
 mod loaded;
 pub mod params;

@@ -14,7 +14,26 @@ macro_rules! sources {
 pub(crate) use sources;
 
 /// What kernels include.
-static HEADERS: Sources = sources!["akunu.h", "formats/float.h", "formats/format.h", "params.h", "steps.h"];
+static HEADERS: Sources = sources![
+    "activation/activation.h",
+    "akunu.h",
+    "formats/all.h",
+    "formats/blocks.h",
+    "formats/float.h",
+    "formats/format.h",
+    "formats/grids.h",
+    "formats/iq.h",
+    "formats/k_quants.h",
+    "formats/levels.h",
+    "formats/mlx.h",
+    "formats/ternary.h",
+    "kv_cache/place.h",
+    "kv_cache/read.h",
+    "kv_cache/write.h",
+    "params.h",
+    "rope/head.h",
+    "steps.h",
+];
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static str)> {

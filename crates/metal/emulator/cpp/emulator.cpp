@@ -49,8 +49,8 @@ struct Machine {
     bool failed = false;
 };
 
-// One dispatch at a time on a host thread.
-thread_local std::unique_ptr<Machine> the_machine;
+// One dispatch at a time on a host thread; made at the first. A pointer alone, since it is asked for at every access.
+thread_local Machine *the_machine = nullptr;
 
 Machine &machine() { return *the_machine; }
 
@@ -152,6 +152,7 @@ void run_threadgroup(Size group) {
 } // namespace
 
 Place place() { return machine().running->place; }
+unsigned thread_index() { return machine().running->place.index; }
 Size threads_per_threadgroup() { return machine().call->threads; }
 Size threadgroups_per_grid() { return machine().call->threadgroups; }
 void *buffer(unsigned number) { return machine().call->buffers[number].bytes; }
@@ -190,8 +191,19 @@ unsigned exchange(const void *mine, size_t bytes, void *all, bool orders, const 
     to_host();
     size_t first = simd_of(thread) * SIMD_WIDTH;
     size_t lanes = std::min<size_t>(SIMD_WIDTH, m.threads.size() - first);
-    for (size_t lane = 0; lane < lanes; lane++)
-        std::memcpy(static_cast<char *>(all) + lane * bytes, m.threads[first + lane].gives[thread.turn], bytes);
+    const auto copy = [&](size_t size) {
+        for (size_t lane = 0; lane < lanes; lane++)
+            std::memcpy(static_cast<char *>(all) + lane * size, m.threads[first + lane].gives[thread.turn], size);
+    };
+    // Sizes that the compiler knows, so that it calls nothing for them.
+    switch (bytes) {
+    case 1: copy(1); break;
+    case 4: copy(4); break;
+    case 8: copy(8); break;
+    case 12: copy(12); break;
+    case 16: copy(16); break;
+    default: copy(bytes);
+    }
     return lanes;
 }
 
@@ -240,7 +252,8 @@ int emulator_dispatch(const char *name, const Call *call, char *error, size_t er
     if (!kernel) return fails("there is no such kernel");
     size_t threads = size_t{call->threads.x} * call->threads.y * call->threads.z;
     if (threads == 0 || threads > MOST_THREADS) return fails("a threadgroup has 1 to 1024 threads");
-    if (!the_machine) the_machine = std::make_unique<Machine>();
+    thread_local const std::unique_ptr<Machine> mine = std::make_unique<Machine>();
+    the_machine = mine.get();
     Machine &m = machine();
     m.kernel = kernel;
     m.call = call;

@@ -21,6 +21,28 @@ params! {
         activation: u32,
         scale: f32,
     }
+    /// `transpose`.
+    TransposeParams {
+        rows: u32,
+        columns: u32,
+        x_stride: u32,
+        y_stride: u32,
+    }
+    /// `head_rearrange`.
+    HeadRearrangeParams {
+        rows: u32,
+        heads: u32,
+        head_dim: u32,
+        x_stride: u32,
+    }
+    /// `qkv_split`.
+    QKVSplitParams {
+        q_dim: u32,
+        kv_dim: u32,
+        x_stride: u32,
+        q_stride: u32,
+        kv_stride: u32,
+    }
 }
 
 static ROWS: &[Plain] = &[
@@ -42,11 +64,45 @@ static ROWS: &[Plain] = &[
         geometry: "256 threads; (dim / 256, outputs)",
         chosen: "always",
     },
+    Plain {
+        name: "mean_rows",
+        source: "common/mean_rows.metal",
+        op: Some(OpKind::MeanRows),
+        serves: |r, _| floats(r),
+        encode: mean,
+        geometry: "32 by 8 threads; (dim / 32, outputs)",
+        chosen: "always",
+    },
+    alone("residual_add", "common/add.metal", "256 threads; (dim / 256, rows)", "no op: products and norms add it"),
+    alone("bias_add", "common/add.metal", "256 threads; (dim / 256, rows)", "no op: products add it"),
+    alone("transpose", "common/rearrange.metal", "32 by 8 threads; (columns / 32, rows / 32)", "no op"),
+    alone("head_rearrange", "common/rearrange.metal", "64 threads; (head_dim / 64, rows, heads)", "no op"),
+    alone(
+        "qkv_split",
+        "common/rearrange.metal",
+        "256 threads; (dim / 256, rows)",
+        "no op: queries, keys and values are products apart",
+    ),
 ];
+
+/// A kernel that no op of programs is run by.
+pub(super) const fn alone(
+    name: &'static str,
+    source: &'static str,
+    geometry: &'static str,
+    chosen: &'static str,
+) -> Plain {
+    Plain { name, source, op: None, serves: |_, _| false, encode: |_, _| Vec::new(), geometry, chosen }
+}
 
 pub(super) const CATEGORY: Category = Category {
     name: "common",
-    sources: sources!["common/add.metal", "common/gather_rows.metal"],
+    sources: sources![
+        "common/add.metal",
+        "common/gather_rows.metal",
+        "common/mean_rows.metal",
+        "common/rearrange.metal"
+    ],
     rows: || ROWS.iter().map(Plain::row).collect(),
     layouts,
 };
@@ -84,6 +140,17 @@ fn add(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {
         .grid(Extent::Fixed(p.dim.div_ceil(THREADS)), Extent::Rows(1), Extent::Fixed(1))
         .threads([THREADS, 1, 1]);
     vec![dispatch]
+}
+
+/// Columns of a threadgroup, and the threads that share one.
+const COLUMNS: u32 = 32;
+const PARTS: u32 = 8;
+
+fn mean(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {
+    let columns = record.params::<ElementParams>().dim.div_ceil(COLUMNS);
+    let picked = gather(record, target).into_iter();
+    let rows = (Extent::Rows(1), Extent::Fixed(1));
+    picked.map(|d| d.grid(Extent::Fixed(columns), rows.0, rows.1).threads([COLUMNS, PARTS, 1])).collect()
 }
 
 fn gather(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {

@@ -1,11 +1,12 @@
 //! Norms of rows.
 
-use super::common::{floats, stride};
+use super::common::{alone, floats, stride};
+use super::rope::{LANES, SIMDS};
 use super::{Category, Plain, Target};
 use crate::dispatch::{Dispatch, Extent};
 use crate::params::params;
 use crate::shaders::sources;
-use akunu_plan::op::{NORM_LAYER, NORM_RMS, NormParams, OpKind, slots};
+use akunu_plan::op::{HeadParams, NORM_LAYER, NORM_RMS, NormParams, OpKind, ROPE_NONE, slots};
 use akunu_plan::record::Record;
 use std::mem::offset_of;
 
@@ -30,6 +31,14 @@ params! {
         eps: f32,
         scale: f32,
         has_bias: u32,
+    }
+    /// `head_rmsnorm`.
+    HeadNormParams {
+        heads: u32,
+        head_dim: u32,
+        x_stride: u32,
+        has_weight: u32,
+        eps: f32,
     }
 }
 
@@ -61,11 +70,26 @@ static ROWS: &[Plain] = &[
         geometry: "norm_threads; a threadgroup for every row",
         chosen: "layer norms",
     },
+    alone(
+        "rmsnorm_gemma",
+        "norm/norm.metal",
+        "norm_threads; a threadgroup for every row",
+        "no op: weights get their 1 when they are loaded",
+    ),
+    Plain {
+        name: "head_rmsnorm",
+        source: "norm/head_norm.metal",
+        op: Some(OpKind::HeadNormRope),
+        serves: |r, _| floats(r) && r.params::<HeadParams>().style == ROPE_NONE,
+        encode: head_rmsnorm,
+        geometry: "a SIMD group for every head, 8 a threadgroup; (heads / 8, rows)",
+        chosen: "heads in place that do not rotate",
+    },
 ];
 
 pub(super) const CATEGORY: Category = Category {
     name: "norm",
-    sources: sources!["norm/norm.metal"],
+    sources: sources!["norm/head_norm.metal", "norm/norm.metal"],
     rows: || ROWS.iter().map(Plain::row).collect(),
     layouts,
 };
@@ -116,4 +140,24 @@ fn of_rows(record: &Record, target: &Target<'_>) -> Dispatch {
         .operand(2, record, Y)
         .grid(Extent::Rows(1), Extent::Fixed(1), Extent::Fixed(1))
         .threads([target.chip.norm_threads, 1, 1])
+}
+
+fn head_rmsnorm(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {
+    use slots::head::{NORM, X};
+    let p = record.params::<HeadParams>();
+    let params = HeadNormParams {
+        heads: p.heads,
+        head_dim: p.head_dim,
+        x_stride: stride(record, X),
+        has_weight: (!record.args[NORM].is_none()).into(),
+        eps: p.eps,
+    };
+    let simds = SIMDS.min(p.heads);
+    let dispatch = Dispatch::new(record, &*target.row.name)
+        .region(1, record.args[NORM])
+        .operand(2, record, X)
+        .params(&params)
+        .grid(Extent::Fixed(p.heads.div_ceil(simds)), Extent::Rows(1), Extent::Fixed(1))
+        .threads([simds * LANES, 1, 1]);
+    vec![dispatch]
 }

@@ -41,6 +41,14 @@ impl Word for f32 {
     }
 }
 
+/// Seven words; never the last field of a struct.
+impl Word for akunu_plan::op::KvParams {
+    const METAL: &'static str = "KVParams";
+    fn put(self, to: &mut Vec<u8>) {
+        to.extend(bytemuck::bytes_of(&self));
+    }
+}
+
 impl<T: Word, const N: usize> Word for [T; N] {
     const METAL: &'static str = T::METAL;
     const COUNT: usize = N;

@@ -56,6 +56,7 @@ pub(super) fn constants(out: &mut String) {
     define("NO_TOKEN", steps::NO_TOKEN);
     define("MAXIMA_SLICE", op::MAXIMA_SLICE as u32);
     define("MOST_CANDIDATES", draw::MOST_CANDIDATES as u32);
+    define("MOST_LISTED", MOST_LISTED as u32);
     for (name, activation) in [
         ("ACTIVATION_NONE", op::Activation::None),
         ("ACTIVATION_SILU", op::Activation::Silu),
@@ -79,4 +80,5 @@ pub(super) fn constants(out: &mut String) {
     for format in FORMATS.iter().filter(|f| f.unpack.is_none()) {
         define(&format!("DTYPE_{}", format.name), format.dtype.index().into());
     }
+    let _ = writeln!(out, "#define NONE_DRAWN ({:?}f)", op::NONE_DRAWN);
 }

@@ -1,138 +1,94 @@
-//! Rules of Metal's language that its compiler knows and the emulator's does not.
+//! Shaders are C++14, as Metal 3 is, and keep address spaces apart: checked by clang, where it is, since Apple's compiler runs on
+//! Apple's systems only.
 
-use akunu_metal::shaders;
+use akunu_metal::{formats, shaders};
+use akunu_testkit::TempDir;
+use akunu_testkit::fixtures::{Source, needed};
+use std::path::Path;
+use std::process::Command;
 
-/// Positions and sizes in the grid: a kernel declares all of them as scalars, or all as vectors of one size.
-const OF_THE_GRID: [&str; 9] = [
-    "dispatch_threads_per_threadgroup",
-    "grid_origin",
-    "grid_size",
-    "thread_position_in_grid",
-    "thread_position_in_threadgroup",
-    "threadgroup_position_in_grid",
-    "threadgroups_per_grid",
-    "threads_per_grid",
-    "threads_per_threadgroup",
-];
-
-/// Numbers in a SIMD group or a threadgroup: always scalars.
-const SCALARS: [&str; 7] = [
-    "dispatch_simdgroups_per_threadgroup",
-    "simdgroup_index_in_threadgroup",
-    "simdgroups_per_threadgroup",
-    "thread_execution_width",
-    "thread_index_in_simdgroup",
-    "thread_index_in_threadgroup",
-    "threads_per_simdgroup",
-];
-
-/// A kernel's name and its parameters.
-struct Kernel<'s> {
-    name: &'s str,
-    parameters: Vec<&'s str>,
-}
-
-impl Kernel<'_> {
-    /// What is wrong with it.
-    fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        let mut widths = Vec::new();
-        let mut bound = Vec::new();
-        for parameter in &self.parameters {
-            let name = self.name;
-            let attribute = parameter.split_once("[[").map_or("", |(_, rest)| rest.split("]]").next().unwrap_or(""));
-            let attribute = attribute.trim();
-            let kind = parameter.split_whitespace().find(|word| *word != "const").unwrap_or_default();
-            let width = kind.strip_prefix("uint").or_else(|| kind.strip_prefix("ushort"));
-            if OF_THE_GRID.contains(&attribute) {
-                match width {
-                    Some("" | "2" | "3") => widths.push(width),
-                    _ => faults.push(format!("{name}: {attribute} is {kind}")),
-                }
-            } else if SCALARS.contains(&attribute) {
-                if width != Some("") {
-                    faults.push(format!("{name}: {attribute} is {kind}"));
-                }
-            } else if parameter.contains(['*', '&']) {
-                if !["device ", "constant ", "threadgroup "].iter().any(|space| parameter.contains(space)) {
-                    faults.push(format!("{name}: no address space of {parameter}"));
-                }
-                if bound.contains(&attribute) || !attribute.contains('(') {
-                    faults.push(format!("{name}: the place of {parameter}"));
-                }
-                bound.push(attribute);
-            } else {
-                faults.push(format!("{name}: {parameter}"));
-            }
-        }
-        if widths.windows(2).any(|pair| pair[0] != pair[1]) {
-            faults.push(format!("{}: positions in the grid are scalars and vectors", self.name));
-        }
-        faults
-    }
-}
-
-fn kernels(text: &str) -> Vec<Kernel<'_>> {
-    let parameters = |declared: &str| -> Option<usize> {
-        let mut depth = 0;
-        declared.char_indices().find_map(|(at, c)| {
-            depth += i32::from(c == '(') - i32::from(c == ')');
-            (depth < 0).then_some(at)
-        })
-    };
-    let declared = text.split("kernel void ").skip(1);
-    let kernel = |declared| {
-        let (name, rest): (&str, &str) = str::split_once(declared, '(')?;
-        // Commas inside of `<>` are of templates, which no parameter has.
-        let list = &rest[..parameters(rest)?];
-        Some(Kernel { name, parameters: list.split(',').map(str::trim).filter(|p| !p.is_empty()).collect() })
-    };
-    declared.filter_map(kernel).collect()
-}
-
-/// Threadgroup memory that is declared outside of kernels: only they may.
-fn misplaced_memory(text: &str) -> Vec<&str> {
-    let mut in_kernel = false;
-    let mut misplaced = Vec::new();
-    for line in text.lines() {
-        if line.starts_with(char::is_alphabetic) && line.contains('(') && !line.starts_with("INSTANTIATE") {
-            in_kernel = line.contains("kernel ");
-        }
-        let words = line.trim();
-        if words.starts_with("threadgroup ") && words.ends_with("];") && !in_kernel {
-            misplaced.push(words);
-        }
-    }
-    misplaced
+fn clang() -> Option<&'static str> {
+    let names = ["clang++", "clang++-19", "clang++-16", "clang++-15", "clang++-14"];
+    let found =
+        names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok_and(|o| o.status.success()));
+    needed(found, Source::Fetched, "clang++")
 }
 
 #[test]
-fn kernels_are_declared_as_metal_wants_them() {
-    let mut faults = Vec::new();
-    for (path, text) in shaders::all() {
-        faults.extend(kernels(text).iter().flat_map(Kernel::faults).map(|fault| format!("{path}: {fault}")));
-        faults.extend(misplaced_memory(text).into_iter().map(|line| format!("{path}: not in a kernel: {line}")));
+fn shaders_are_in_metals_language() {
+    let Some(clang) = clang() else { return };
+    let (dir, mut failed) = (TempDir::new(), Vec::new());
+    for (path, _) in shaders::all().filter(|(path, _)| path.ends_with(".metal")) {
+        let text = for_clang(&shaders::whole(path, formats::FORMATS).unwrap());
+        let file = dir.write("shader.cpp", text.as_bytes());
+        if let Some(errors) = errors(clang, &file) {
+            failed.push(format!("{path}:\n{errors}"));
+        }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
 }
 
 #[test]
-fn what_metal_would_refuse_is_found() {
-    let right = "kernel void a(device float *x [[buffer(0)]], constant P &p [[buffer(3)]],\n  uint3 at \
-                 [[threadgroup_position_in_grid]], uint3 n [[threads_per_threadgroup]], uint lane \
-                 [[thread_index_in_simdgroup]]) {";
-    assert_eq!(kernels(right).iter().flat_map(Kernel::faults).count(), 0);
-    for (from, to) in [
-        ("uint3 n", "uint n"),
-        ("uint lane", "uint3 lane"),
-        ("device float", "float"),
-        ("buffer(3)", "buffer(0)"),
-        ("uint3 at", "int3 at"),
-        (" [[buffer(3)]]", ""),
+fn what_is_not_metals_language_is_found() {
+    let Some(clang) = clang() else { return };
+    let dir = TempDir::new();
+    for (what, body) in [
+        ("an address space", "kernel void f(device float *x [[buffer(0)]]) { float *y = x; *y = 1; }"),
+        ("another standard", "kernel void f(device float *x [[buffer(0)]]) { if constexpr (true) *x = 1; }"),
+        ("a constant", "kernel void f(constant float *x [[buffer(0)]], device float *y [[buffer(1)]]) { y = x; }"),
     ] {
-        let wrong = right.replace(from, to);
-        assert_eq!(kernels(&wrong).iter().flat_map(Kernel::faults).count(), 1, "{wrong}");
+        let text = for_clang(&format!("#include <metal_stdlib>\nusing namespace metal;\n{body}\n"));
+        let file = dir.write("shader.cpp", text.as_bytes());
+        assert!(errors(clang, &file).is_some(), "{what}");
     }
-    assert_eq!(misplaced_memory("kernel void a() {\n    threadgroup float s[3];\n}\n").len(), 0);
-    assert_eq!(misplaced_memory("inline void a() {\n    threadgroup float s[3];\n}\n").len(), 1);
+}
+
+/// What clang says is wrong.
+fn errors(clang: &str, file: &Path) -> Option<String> {
+    let language = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/language");
+    let mut command = Command::new(clang);
+    // A target that has 16-bit floats; nothing of its library is used.
+    command.args(["--target=aarch64-linux-gnu", "-nostdinc", "-nostdinc++", "-std=c++14", "-fsyntax-only"]);
+    command.args(["-pedantic-errors", "-Wno-unknown-attributes", "-Wno-ignored-attributes", "-Wno-undefined-internal"]);
+    command.args(["-ferror-limit=5", "-x", "c++", "-isystem"]).arg(language).arg(file);
+    let output = command.output().unwrap();
+    (!output.status.success()).then(|| String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Metal's few additions to C++ as clang has them.
+fn for_clang(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let words = line.trim();
+        if let Some(list) = words.strip_prefix("INSTANTIATE(") {
+            let list = list.trim_end_matches(';').trim_end_matches(')');
+            let mut parts = list.splitn(3, ',').map(str::trim).skip(1);
+            let (function, arguments) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
+            out += &format!("template decltype({function}<{arguments}>) {function}<{arguments}>;");
+        } else if words.starts_with("threadgroup ") && words.ends_with("];") && !words.contains('(') {
+            // A variable in a function has no address space of its own in clang, unless it is static.
+            out += &format!("static {words}");
+        } else {
+            out += &vectors(line);
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// `float4(a, b)` is `make_float4(a, b)`.
+fn vectors(line: &str) -> String {
+    const NAMES: [&str; 10] = ["float", "half", "char", "uchar", "short", "ushort", "int", "uint", "long", "ulong"];
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some(at) = rest.find('(') {
+        let word = rest[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |before| before + 1);
+        let name = &rest[word..at];
+        let is_vector = name.ends_with(['2', '3', '4']) && NAMES.contains(&&name[..name.len().saturating_sub(1)]);
+        out += &rest[..word];
+        out += if is_vector { "make_" } else { "" };
+        out += &rest[word..=at];
+        rest = &rest[at + 1..];
+    }
+    out + rest
 }

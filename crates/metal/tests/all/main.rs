@@ -1,5 +1,7 @@
-//! The Metal backend under the emulator: every kernel against the reference executor, and whole models.
+//! The Metal backend under the emulator: every kernel against the reference executor.
 
+mod arguments;
+mod direct;
 mod host;
 mod kernels;
 mod language;

@@ -1,13 +1,26 @@
 //! What is written from the kernel table is what is checked in, and every row has its kernel.
 
-use akunu_metal::{kernels, params, shaders};
+use akunu_metal::{catalogue, formats, grids, kernels, params, shaders};
 use std::path::Path;
 
 #[test]
-fn the_shaders_header_is_of_the_hosts_structs() {
-    let header = Path::new(env!("CARGO_MANIFEST_DIR")).join("shaders/params.h");
-    let written = std::fs::read_to_string(header).unwrap();
-    assert!(written == params::header(), "shaders/params.h is old: run `cargo run -p akunu-metal`");
+fn what_is_written_from_rust_is_new() {
+    for (path, new) in [
+        ("shaders/params.h", params::header()),
+        ("shaders/formats/grids.h", grids::header()),
+        ("../../docs/metal-kernels.md", catalogue::page()),
+    ] {
+        let written = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+        assert!(written == new, "{path} is old: run `cargo run -p akunu-metal`");
+    }
+}
+
+#[test]
+fn every_format_that_weights_can_have_is_one_of_the_shaders() {
+    for format in akunu_dtype::FORMATS.iter().filter(|f| f.unpack.is_some()) {
+        let suffix = kernels::suffix(format.dtype);
+        assert!(formats::FORMATS.iter().any(|(known, _)| *known == suffix), "{}: no {suffix}", format.name);
+    }
 }
 
 #[test]

@@ -71,7 +71,7 @@ pub struct ElementParams {
 /// Where a layer's keys and values lie inside the blocks of its group:
 /// `base + block * block_bytes + layer_offset (+ value_offset) + kv_head * head_bytes + (position % KV_BLOCK) * row_bytes`.
 /// Where keys and values are rows of the step, they are f32, `row_bytes` apart, and there are no blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 #[repr(C)]
 pub struct KvParams {
     pub group: u32,

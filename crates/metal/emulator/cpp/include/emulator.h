@@ -55,6 +55,7 @@ struct Site {
 
 // What runs now. By value: the emulator's own memory is none of the kernel's.
 Place place();
+unsigned thread_index();
 Size threads_per_threadgroup();
 Size threadgroups_per_grid();
 void *buffer(unsigned number);

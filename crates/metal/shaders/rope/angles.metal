@@ -1,0 +1,12 @@
+// y[r][i] = (cos, sin)(position(r) * frequency[i]) * magnitude: once a step, for all layers that share it. Scaling of positions is in
+// the frequencies. The angle is the f32 product, as models were trained with; at far positions only `precise` reduces it well.
+#include "steps.h"
+
+kernel void rope_angles(device const float *frequencies [[buffer(1)]], device float *y [[buffer(2)]],
+                        constant RoPEAnglesParams &p [[buffer(3)]], device const uint *steps [[buffer(4)]],
+                        uint2 at [[thread_position_in_grid]]) {
+    if (at.x >= p.pairs) return;
+    const float angle = float(row_vars(steps, at.y).position) * frequencies[at.x];
+    device float2 *to = (device float2 *)(y + at.y * p.y_stride);
+    to[at.x] = float2(precise::cos(angle) * p.magnitude, precise::sin(angle) * p.magnitude);
+}
