@@ -4,8 +4,8 @@
 use akunu::{
     Activations, DType, Device, Embedder, Engine, LoadOptions, Outputs, OwnBackend, Reading, Sequence, StepInput, Text,
 };
-use akunu_metal::chip::{CHIPS, Chip};
 use akunu_metal::Metal;
+use akunu_metal::chip::{CHIPS, Chip};
 use akunu_metal_emulator::EmulatedGpu;
 use akunu_testkit::{Golden, fixtures, golden, relative_error};
 use std::path::{Path, PathBuf};

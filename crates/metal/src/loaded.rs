@@ -41,6 +41,10 @@ struct Slot {
     table: Vec<Ready>,
 }
 
+/// Rows times dispatches of a command buffer. The system ends one that keeps the GPU for seconds, and the first of several runs
+/// while the next is encoded. A chain of steps with few rows stays below it.
+const MOST_WORK: u32 = 16_384;
+
 /// See the module; public for tests of kernels.
 #[doc(hidden)]
 pub struct LoadedModel {
@@ -217,7 +221,7 @@ fn table(bound: &Bound, backend: &Metal, gpu: &mut dyn Gpu, regions: &Regions) -
             if nth == 0 && record.flags & BARRIER != 0 {
                 dispatch.barrier = true;
             }
-            let pipeline = gpu.pipeline(&dispatch.function)?;
+            let pipeline = gpu.pipeline(&dispatch.function, dispatch.threads.iter().product())?;
             let place = |binding: &crate::dispatch::Binding| {
                 let region = binding.at.region();
                 let (buffer, begins) = regions.place(region)?;
@@ -292,11 +296,19 @@ impl Loaded for LoadedModel {
         while left > 0 {
             let chunk = left.min(self.backend.chip().chain_chunk.max(1));
             let Self { gpu, programs, .. } = self;
+            let mut work = 0;
             gpu.begin()?;
             for _ in 0..chunk {
                 for (index, ready) in programs[program].table.iter().enumerate() {
                     // A step waits for the one before it.
-                    encode(&mut **gpu, ready, counts, ready.dispatch.barrier || index == 0);
+                    let barrier = ready.dispatch.barrier || index == 0;
+                    if barrier && work >= MOST_WORK {
+                        gpu.commit();
+                        gpu.begin()?;
+                        work = 0;
+                    }
+                    encode(&mut **gpu, ready, counts, barrier);
+                    work += counts.of(ready.dispatch.per);
                 }
             }
             gpu.commit();
