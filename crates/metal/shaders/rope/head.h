@@ -29,10 +29,11 @@ inline float load_head(device const float *from, threadgroup float *head, uint d
     return squares;
 }
 
-// The lane's share of the squares of a head that is there.
+// The lane's share of the squares of a head that is there. Other lanes may write what this one has read.
 inline float head_squares(threadgroup const float *head, uint dim, uint lane) {
     float squares = 0;
     for (uint i = lane; i < dim; i += LANES) squares = fma(head[i], head[i], squares);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
     return squares;
 }
 
