@@ -23,6 +23,9 @@ pub struct Entry {
     pub cost: Cost,
     /// All workers wait before it.
     pub barrier: bool,
+    /// Dispatches that it becomes, and how many of them wait for what is before them.
+    pub dispatches: usize,
+    pub waits: usize,
 }
 
 /// The entries of a bound program, with their costs for `rows` rows behind `depth` positions.
@@ -32,14 +35,19 @@ pub fn entries(backend: &dyn Backend, program: &Program, bound: &Bound, rows: us
         Per::Output => rows.min(program.max_outputs),
         Per::Frame => 2 * rows,
     };
-    let entry = |(op, record): (&Op, &akunu_plan::Record)| Entry {
-        layer: op.layer,
-        op: op.kind.spec().name,
-        kernel: backend.kernel_name(record.kernel).to_string(),
-        shape: shape(op, rows_of(op)),
-        dtype: dtype(program, op),
-        cost: program.cost(op, rows_of(op), depth),
-        barrier: record.flags & BARRIER != 0,
+    let entry = |(op, record): (&Op, &akunu_plan::Record)| {
+        let (dispatches, waits) = backend.dispatches(record, rows_of(op));
+        Entry {
+            layer: op.layer,
+            op: op.kind.spec().name,
+            kernel: backend.kernel_name(record.kernel).to_string(),
+            shape: shape(op, rows_of(op)),
+            dtype: dtype(program, op),
+            cost: program.cost(op, rows_of(op), depth),
+            barrier: record.flags & BARRIER != 0,
+            dispatches,
+            waits,
+        }
     };
     program.ops.iter().zip(&bound.records).map(entry).collect()
 }
@@ -139,8 +147,9 @@ pub fn print(out: &mut dyn Write, entries: &[Entry], timed: Option<(&[f64], f64)
         by_op(out, entries, times)?;
     }
     let total: Cost = entries.iter().map(|e| e.cost).sum();
-    let waits = entries.iter().filter(|e| e.barrier).count();
-    write!(out, "\n{} dispatches, {waits} waits, ", entries.len())?;
+    let count = |of: fn(&Entry) -> usize| entries.iter().map(of).sum::<usize>();
+    let (dispatches, waits) = (count(|e| e.dispatches), count(|e| e.waits));
+    write!(out, "\n{dispatches} dispatches{}, {waits} waits, ", a_layer(entries))?;
     write!(out, "{} and {} flops a step", units::bytes(total.bytes), units::count(total.flops))?;
     if let Some((_, memory)) = timed {
         let rate = total.bytes as f64 / total_time.max(1e-12);
@@ -148,6 +157,18 @@ pub fn print(out: &mut dyn Write, entries: &[Entry], timed: Option<(&[f64], f64)
         write!(out, " of the {} that memory gives", units::rate(memory))?;
     }
     writeln!(out)
+}
+
+/// How many dispatches a layer has, where there are layers.
+fn a_layer(entries: &[Entry]) -> String {
+    let inside = || entries.iter().filter_map(|e| Some((e.layer?, e.dispatches)));
+    let mut layers: Vec<u32> = inside().map(|(layer, _)| layer).collect();
+    layers.dedup();
+    if layers.is_empty() {
+        return String::new();
+    }
+    let dispatches: usize = inside().map(|(_, dispatches)| dispatches).sum();
+    format!(" ({:.1} a layer)", dispatches as f64 / layers.len() as f64)
 }
 
 /// The times added up by op and kernel, the longest first.
@@ -192,6 +213,7 @@ pub fn to_json(entries: &[Entry], times: Option<&[f64]>) -> Value {
             "bytes": e.cost.bytes,
             "flops": e.cost.flops,
             "barrier": e.barrier,
+            "dispatches": e.dispatches,
         });
         if let Some(time) = times.and_then(|t| t.get(i)) {
             row["seconds"] = json!(time);

@@ -70,6 +70,8 @@ pub use akunu_formats::ModelFile;
 pub use akunu_limits::{Limit, Limits, Over, UnknownLimit, over};
 pub use akunu_text::{ChatTemplate, Detokenizer, Encode, Grammar, Grammars, Matcher, Tokenizer};
 pub use akunu_text::{ReplyFormat, ReplyPart, ReplyReader, ThinkTags, Tool, ToolChoice, ToolInput};
+#[doc(hidden)]
+pub use backend::Estimate;
 pub use backend::{Device, DeviceError};
 pub use embed::{Embedder, Reading, Text, TextEncoder, TooLong, normalize};
 pub use embedded::{DEFAULT_MODEL_NAME, open as embedded_model};

@@ -369,6 +369,44 @@ static_assert(__builtin_offsetof(EmbeddingParams, row_bytes) == 20, "as the host
 static_assert(__builtin_offsetof(EmbeddingParams, side_bytes) == 24, "as the host has it");
 static_assert(__builtin_offsetof(EmbeddingParams, scale) == 28, "as the host has it");
 
+struct GEMVHeadNormParams {
+    uint head_dim;
+    uint k;
+    uint row_bytes;
+    uint side_bytes;
+    uint x_stride;
+    uint y_stride;
+    uint angles_stride;
+    uint pairs;
+    uint style;
+    uint has_bias;
+    uint has_norm;
+    float eps;
+};
+static_assert(sizeof(GEMVHeadNormParams) == 48, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, head_dim) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, k) == 4, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, row_bytes) == 8, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, side_bytes) == 12, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, x_stride) == 16, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, y_stride) == 20, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, angles_stride) == 24, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, pairs) == 28, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, style) == 32, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, has_bias) == 36, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, has_norm) == 40, "as the host has it");
+static_assert(__builtin_offsetof(GEMVHeadNormParams, eps) == 44, "as the host has it");
+
+struct GEMVKVParams {
+    GEMVHeadNormParams product;
+    KVParams kv;
+    uint are_values;
+};
+static_assert(sizeof(GEMVKVParams) == 80, "as the host has it");
+static_assert(__builtin_offsetof(GEMVKVParams, product) == 0, "as the host has it");
+static_assert(__builtin_offsetof(GEMVKVParams, kv) == 48, "as the host has it");
+static_assert(__builtin_offsetof(GEMVKVParams, are_values) == 76, "as the host has it");
+
 struct KVCacheWriteParams {
     uint rows;
     uint head_dim;

@@ -1,6 +1,7 @@
 //! Metal behind the seam: a kernel for every record, and a model that is loaded on a GPU.
 
 use crate::chip::Chip;
+use crate::dispatch::Dispatch;
 use crate::gpu::Gpu;
 use crate::kernels;
 use crate::loaded;
@@ -9,6 +10,7 @@ use akunu_plan::backend::*;
 use akunu_plan::bind::{self, Bound, Choice, NoKernel};
 use akunu_plan::op::Params;
 use akunu_plan::program::{ActivationLayout, Arg, Op, Program};
+use akunu_plan::record::{BARRIER, Record};
 use std::sync::{Mutex, PoisonError};
 
 /// Row classes of programs that decode: one row, what one pass over the weights serves, and a batch.
@@ -86,6 +88,15 @@ impl Backend for Metal {
 
     fn kernel_name(&self, kernel: u32) -> &str {
         kernels::table().get(kernel as usize).map_or("?", |row| &row.name)
+    }
+
+    fn dispatches(&self, record: &Record, rows: usize) -> (usize, usize) {
+        let Some(row) = kernels::table().get(record.kernel as usize) else { return (0, 0) };
+        let dispatches = row.encode(record, &self.chip);
+        let run = |dispatch: &&Dispatch| dispatch.when.contains(&(rows as u32));
+        let waits = dispatches.iter().filter(run).filter(|dispatch| dispatch.barrier).count();
+        let first = usize::from(record.flags & BARRIER != 0 && !dispatches.first().is_some_and(|d| d.barrier));
+        (dispatches.iter().filter(run).count(), waits + first)
     }
 
     /// Programs take turns in one arena.

@@ -33,7 +33,7 @@ impl GpuError {
     /// A command buffer that has failed, by Metal's number, with what Metal told.
     pub fn of_command(code: isize, told: &str) -> Self {
         let why = match code {
-            2 => "a command took longer than the system lets one; use shorter prefill chunks",
+            2 | 14 => "a command took longer than the system lets one; use shorter prefill chunks",
             3 => "a kernel used an address that is not mapped",
             4 | 7 => "the system does not let this process use the GPU now",
             8 => "there is not enough memory for the GPU; use a smaller model or context",
@@ -75,7 +75,8 @@ pub trait Gpu: Send {
     /// As [`Gpu::bytes`]; of memory that was allocated.
     fn bytes_mut(&mut self, buffer: BufferId) -> &mut [u8];
 
-    fn pipeline(&mut self, function: &Function) -> Result<PipelineId, GpuError>;
+    /// A kernel that is dispatched with so many threads in a threadgroup at most: the compiler shares registers out by that.
+    fn pipeline(&mut self, function: &Function, threads: u32) -> Result<PipelineId, GpuError>;
 
     /// Begins a command buffer.
     fn begin(&mut self) -> Result<(), GpuError>;

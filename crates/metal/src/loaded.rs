@@ -41,6 +41,10 @@ struct Slot {
     table: Vec<Ready>,
 }
 
+/// Rows times dispatches of a command buffer. The system ends one that keeps the GPU for seconds, and the first of several runs
+/// while the next is encoded. A chain of steps with few rows stays below it.
+const MOST_WORK: u32 = 16_384;
+
 /// See the module; public for tests of kernels.
 #[doc(hidden)]
 pub struct LoadedModel {
@@ -60,23 +64,57 @@ struct Regions {
     constants: BufferId,
     steps: BufferId,
     kv: Vec<BufferId>,
-    files: Vec<BufferId>,
+    files: Vec<FilePlace>,
     lens: [usize; Region::COUNT],
 }
 
 impl Regions {
-    fn buffer(&self, region: Region) -> Option<BufferId> {
+    /// The buffer of a region, and where in it the region begins.
+    fn place(&self, region: Region) -> Option<(BufferId, usize)> {
+        let whole = |buffer: BufferId| (buffer, 0);
         match region {
-            Region::ARENA => Some(self.arena),
-            Region::CONSTANTS => Some(self.constants),
-            Region::STEPS => Some(self.steps),
+            Region::ARENA => Some(whole(self.arena)),
+            Region::CONSTANTS => Some(whole(self.constants)),
+            Region::STEPS => Some(whole(self.steps)),
             _ => match (region.kv_group(), region.file_index()) {
-                (Some(group), _) => self.kv.get(group).copied(),
-                (_, Some(file)) => self.files.get(file).copied(),
+                (Some(group), _) => self.kv.get(group).copied().map(whole),
+                (_, Some(file)) => self.files.get(file).map(|place| (place.buffer, place.shift)),
                 _ => None,
             },
         }
     }
+}
+
+/// A model file in the GPU's memory: where it is mapped, or a copy that begins some bytes later, so that its weights are where a
+/// GPU can read them.
+struct FilePlace {
+    buffer: BufferId,
+    shift: usize,
+}
+
+impl FilePlace {
+    fn new(gpu: &mut dyn Gpu, file: Arc<dyn WeightFile>, shift: usize) -> Result<Self, LoadError> {
+        if shift == 0 {
+            return Ok(Self { buffer: gpu.map(file)?, shift });
+        }
+        const AT_ONCE: usize = 16 << 20;
+        let bytes = file.bytes().len();
+        let buffer = gpu.allocate(shift + bytes)?;
+        for (nth, part) in gpu.bytes_mut(buffer)[shift..].chunks_mut(AT_ONCE).enumerate() {
+            file.read(nth * AT_ONCE, part).map_err(|error| LoadError::Unreadable(error.to_string()))?;
+        }
+        Ok(Self { buffer, shift })
+    }
+}
+
+/// Bytes that a file must lie later for the weights of these programs to be aligned: safetensors files begin with a header of any
+/// length.
+fn shift(programs: &[BoundProgram], file: usize) -> Result<usize, LoadError> {
+    let weights = || programs.iter().flat_map(|p| &p.bound.records).flat_map(kernels::weights);
+    let here = |(at, _): &(Addr, usize)| at.region().file_index() == Some(file);
+    let fits = |shift: &usize| weights().filter(here).all(|(at, align)| (at.offset() + shift).is_multiple_of(align));
+    let what = "the weights of a file are not at multiples of their size from each other";
+    (0..4).find(fits).ok_or_else(|| LoadError::Device(what.into()))
 }
 
 /// To the bit: there may be NaN among them.
@@ -116,7 +154,7 @@ impl LoadedModel {
         let mut mapped = Vec::new();
         for (index, file) in files.into_iter().enumerate() {
             lens[Region::file(index as u8).0 as usize] = file.bytes().len();
-            mapped.push(gpu.map(file)?);
+            mapped.push(FilePlace::new(&mut *gpu, file, shift(&programs, index)?)?);
         }
         let regions = Regions { arena, constants: buffer, steps: variables, kv: pools, files: mapped, lens };
         let mut slots = Vec::new();
@@ -183,12 +221,13 @@ fn table(bound: &Bound, backend: &Metal, gpu: &mut dyn Gpu, regions: &Regions) -
             if nth == 0 && record.flags & BARRIER != 0 {
                 dispatch.barrier = true;
             }
-            let pipeline = gpu.pipeline(&dispatch.function)?;
+            let pipeline = gpu.pipeline(&dispatch.function, dispatch.threads.iter().product())?;
             let place = |binding: &crate::dispatch::Binding| {
                 let region = binding.at.region();
-                let buffer = regions.buffer(region)?;
+                let (buffer, begins) = regions.place(region)?;
                 let rest = regions.lens[region.0 as usize].checked_sub(binding.at.offset())?;
-                Some((binding.index, buffer, binding.at.offset(), binding.bytes.unwrap_or(rest).min(rest)))
+                let bytes = binding.bytes.unwrap_or(rest).min(rest);
+                Some((binding.index, buffer, begins + binding.at.offset(), bytes))
             };
             let buffers = dispatch.buffers.iter().map(place).collect::<Option<_>>();
             let buffers = buffers
@@ -257,11 +296,19 @@ impl Loaded for LoadedModel {
         while left > 0 {
             let chunk = left.min(self.backend.chip().chain_chunk.max(1));
             let Self { gpu, programs, .. } = self;
+            let mut work = 0;
             gpu.begin()?;
             for _ in 0..chunk {
                 for (index, ready) in programs[program].table.iter().enumerate() {
                     // A step waits for the one before it.
-                    encode(&mut **gpu, ready, counts, ready.dispatch.barrier || index == 0);
+                    let barrier = ready.dispatch.barrier || index == 0;
+                    if barrier && work >= MOST_WORK {
+                        gpu.commit();
+                        gpu.begin()?;
+                        work = 0;
+                    }
+                    encode(&mut **gpu, ready, counts, barrier);
+                    work += counts.of(ready.dispatch.per);
                 }
             }
             gpu.commit();

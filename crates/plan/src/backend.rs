@@ -8,7 +8,7 @@
 use crate::bind::{Bound, NoKernel};
 use crate::program::{ActivationLayout, Program};
 use crate::proof::Unsound;
-use crate::record::Region;
+use crate::record::{BARRIER, Record, Region};
 use crate::steps::{StepError, StepLayout, StepVars};
 use std::sync::Arc;
 
@@ -191,6 +191,11 @@ pub trait Backend: Send + Sync {
 
     /// A kernel's name, by the index records carry.
     fn kernel_name(&self, kernel: u32) -> &str;
+
+    /// Dispatches that a record becomes in a step of so many rows, and how many of them wait for what is before them.
+    fn dispatches(&self, record: &Record, _rows: usize) -> (usize, usize) {
+        (1, usize::from(record.flags & BARRIER != 0))
+    }
 
     /// Bytes of activations that programs need when they are loaded together, with weights of so many bytes.
     fn arena_bytes(&self, programs: &[&Program], weight_bytes: u64) -> usize;

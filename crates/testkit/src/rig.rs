@@ -15,7 +15,7 @@ impl Noise {
         Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -24,7 +24,7 @@ impl Noise {
 
     /// 0..n
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 16) as usize % n
+        (self.bits() >> 16) as usize % n
     }
 
     pub fn pick<T: Copy>(&mut self, of: &[T]) -> T {
@@ -33,7 +33,7 @@ impl Noise {
 
     /// -1..1
     pub fn value(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+        (self.bits() >> 40) as f32 / (1 << 23) as f32 - 1.0
     }
 
     pub fn values(&mut self, n: usize) -> Vec<f32> {

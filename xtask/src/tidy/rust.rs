@@ -58,7 +58,7 @@ pub(crate) fn backends(tree: &Tree, findings: &mut Findings) {
     let inside = |s: &&Source| folders.iter().any(|f| s.path.starts_with(f)) && s.path != BACKENDS;
     for source in tree.rust.iter().filter(inside) {
         for (number, line) in source.outside_tests(&source.code) {
-            if mentions(line, "akunu_cpu") {
+            if ["akunu_cpu", "akunu_metal"].iter().any(|backend| mentions(line, backend)) {
                 findings.add(&source.path, number, format!("names a backend: only {BACKENDS} may"));
             }
         }

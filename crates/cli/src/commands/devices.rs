@@ -31,7 +31,10 @@ fn to_json(device: Device) -> Result<Value> {
     if let Some(why) = device.unavailable() {
         return Ok(json!({ "backend": device.to_string(), "unavailable": why }));
     }
-    let info = device.open(&LoadOptions::default())?.info();
+    let info = match device.open(&LoadOptions::default()) {
+        Ok(backend) => backend.info(),
+        Err(error) => return Ok(json!({ "backend": device.to_string(), "unavailable": error.to_string() })),
+    };
     let mut value = json!({
         "backend": info.backend,
         "name": info.device,
@@ -55,7 +58,13 @@ fn describe(device: Device, line: &mut dyn FnMut(&str, String)) -> Result<()> {
         line(&device.to_string(), format!("not there: {why}"));
         return Ok(());
     }
-    let info = device.open(&LoadOptions::default())?.info();
+    let info = match device.open(&LoadOptions::default()) {
+        Ok(backend) => backend.info(),
+        Err(error) => {
+            line(&device.to_string(), format!("not there: {error}"));
+            return Ok(());
+        }
+    };
     let name = if info.device.is_empty() { std::env::consts::ARCH.to_owned() } else { info.device };
     line(info.backend, name);
     if device != Device::Cpu {

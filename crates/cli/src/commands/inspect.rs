@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
-use akunu::{DType, LoadOptions};
+use akunu::{DType, Estimate, LoadOptions};
 use akunu_arch::{Model, ModelConfig};
 use akunu_formats::gguf::Value as GgufValue;
 use akunu_formats::{Container, Metadata, ModelFile};
@@ -263,26 +263,58 @@ fn print_program(out: &mut dyn Write, matches: &ArgMatches, file: &ModelFile, mo
     // More rows than decode at once are a prompt's.
     let prompts = rows > akunu::MAX_SEQUENCES;
     let options = LoadOptions { threads: Some(1), ..loading::load_options(matches) };
-    let backend = options.device.open(&options)?;
+    let device = options.device;
+    let chip = matches.get_one::<String>("chip").map(String::as_str);
+    let backend = device.open_to_bind(chip, &options)?;
     let options = options.program(&backend.preferences(), output, (rows, 1), prompts);
     let program = build(model, file, options).map_err(akunu::Error::from)?;
     let bound = backend.bind(&program).map_err(akunu::Error::from)?;
     let entries = program_table::entries(&*backend, &program, &bound, rows, depth);
+    let bytes = entries.iter().map(|e| e.cost.bytes).sum();
+    // Steps of more rows are not bound by memory alone.
+    let estimates = if rows == 1 { device.estimates(&program, bytes) } else { Vec::new() };
     if matches.get_flag("json") {
         let value = json!({
             "model": file.path().display().to_string(),
             "backend": backend.info().to_string(),
+            "device": backend.info().device,
             "rows": rows,
             "depth": depth,
             "arena_bytes": program.arena_bytes,
             "program": program_table::to_json(&entries, None),
+            "estimates": estimates.iter().map(estimate_to_json).collect::<Vec<_>>(),
         });
         writeln!(out, "{value}")?;
         return Ok(());
     }
     program_table::print(out, &entries, None)?;
     writeln!(out, "{}", memory_line(&program, &backend.info(), rows))?;
-    Ok(())
+    print_estimates(out, &estimates, bytes)
+}
+
+/// What chips would do: nobody has measured it.
+fn print_estimates(out: &mut dyn Write, estimates: &[Estimate], bytes: u64) -> Result<()> {
+    if estimates.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\nEstimates, not measurements, of {} a token: {}", units::bytes(bytes), Estimate::MODEL)?;
+    let mut table = Table::new(&["chip", ">bandwidth", ">dispatches", ">waits", ">a token", ">tokens/s"]);
+    for e in estimates {
+        let counts = [e.dispatches.to_string(), e.waits.to_string()];
+        let speeds = [units::time(e.seconds), format!("{:.0}", 1.0 / e.seconds)];
+        table.row([e.chip.clone(), units::rate(e.bandwidth)].into_iter().chain(counts).chain(speeds));
+    }
+    Ok(table.print(out)?)
+}
+
+fn estimate_to_json(e: &Estimate) -> Value {
+    json!({
+        "chip": e.chip,
+        "bandwidth": e.bandwidth,
+        "dispatches": e.dispatches,
+        "waits": e.waits,
+        "seconds": e.seconds,
+    })
 }
 
 /// What a step needs beside the weights.

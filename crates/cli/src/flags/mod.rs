@@ -152,7 +152,7 @@ fn inspect() -> Command {
         .arg(flag("tensors", "List every tensor"))
         .arg(flag("metadata", "List every metadata key"))
         .arg(flag("fit", "Print what it needs in memory by context and KV type, and whether this machine has it"))
-        .arg(flag("program", "Print the dispatch table of a decode step on this machine"))
+        .arg(flag("program", "Print the dispatch table of a decode step"))
         .arg(
             option("depth", "N", "Positions in the KV cache, for the costs of --program")
                 .value_parser(value_parser!(usize))
@@ -163,6 +163,7 @@ fn inspect() -> Command {
                 .value_parser(values::count)
                 .default_value("1"),
         )
+        .arg(option("chip", "NAME", "The chip that --program with `--device metal` is for, on any machine: M4 Pro"))
         .arg(shared::device())
         .arg(shared::kv())
         .arg(shared::activations())

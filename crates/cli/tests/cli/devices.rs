@@ -8,13 +8,31 @@ use crate::support::{akunu, piped, run, words};
 #[test]
 fn what_is_not_there_is_one_sentence() {
     for (device, what) in [("cuda", "cuda:0"), ("cuda:7", "cuda:7"), ("metal", "metal")] {
-        for command in ["run embedded Tom", "embed embedded Tom", "bench", "inspect embedded --program"] {
+        for command in ["run embedded Tom", "embed embedded Tom", "bench"] {
             let sentence = words(&format!("{command} --device {device}")).refused(1);
             assert!(sentence.contains(&format!("device {what}: ")), "{command}: {sentence}");
         }
     }
     let sentence = words("run embedded Tom --device gpu").refused(2);
     assert!(sentence.contains("auto, cpu, cuda"), "{sentence}");
+}
+
+/// Looking at a program needs no device, where its kernels are known.
+#[test]
+fn programs_are_shown_for_chips_that_are_not_there() {
+    let json = words("inspect embedded --program --device metal --chip M1 --json").json();
+    assert_eq!((json["backend"].as_str(), json["device"].as_str()), (Some("metal/apple7"), Some("M1")));
+    let estimates = json["estimates"].as_array().unwrap();
+    let seconds = |chip: &str| estimates.iter().find(|e| e["chip"] == chip).unwrap()["seconds"].as_f64().unwrap();
+    assert!(seconds("M4 Pro") > 0.0 && seconds("M4 Pro") < seconds("M1"));
+    let text = words("inspect embedded --program --device metal").ok();
+    assert!(text.contains(" a layer)") && text.contains("Estimates, not measurements"), "{text}");
+
+    let sentence = words("inspect embedded --program --device metal --chip M0").refused(1);
+    assert!(sentence.contains("M0") && sentence.contains("M4 Pro"), "{sentence}");
+    let sentence = words("inspect embedded --program --device reference --chip M1").refused(1);
+    assert!(sentence.contains("reference"), "{sentence}");
+    words("inspect embedded --program --device cuda").refused(1);
 }
 
 #[test]

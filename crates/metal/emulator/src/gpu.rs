@@ -15,6 +15,9 @@ enum Memory {
     File(Arc<dyn WeightFile>),
 }
 
+/// Threads that a threadgroup can have.
+const MOST_THREADS: u32 = 1024;
+
 /// A dispatch that waits to be run.
 struct Pending {
     pipeline: usize,
@@ -159,7 +162,10 @@ impl Gpu for EmulatedGpu {
         }
     }
 
-    fn pipeline(&mut self, function: &Function) -> Result<PipelineId, GpuError> {
+    fn pipeline(&mut self, function: &Function, threads: u32) -> Result<PipelineId, GpuError> {
+        if threads == 0 || threads > MOST_THREADS {
+            return Err(GpuError(format!("{}: {threads} threads in a threadgroup", function.name)));
+        }
         if kernels().binary_search(&function.name.as_str()).is_err() {
             return Err(GpuError(format!("the shaders have no kernel {}", function.name)));
         }

@@ -37,24 +37,28 @@ inline float half_at(device const uchar *at) { return float(*(device const half 
 inline uint ushort_at(device const uchar *at) { return *(device const ushort *)at; }
 inline uint uint_at(device const uchar *at) { return *(device const uint *)at; }
 
+// Four bytes of a block whose size is a multiple of `Align`.
+template <uint Align> inline uint word_at(device const uchar *at) {
+    return Align == 4 ? uint_at(at) : ushort_at(at) | ushort_at(at + 2) << 16;
+}
+
 // The lowest byte as a signed number.
 inline float signed_byte(uint bits) { return float(int(bits << 24) >> 24); }
 
 // Integers of `Bits` bits, one in each of 16 bytes, `shift` bits up.
-template <uint Bits> inline void unpack_bytes(thread Group &out, device const uchar *bytes, uint shift) {
-    UNROLL for (uint i = 0; i < 8; i++) {
-        const uint pair = ushort_at(bytes + 2 * i) >> shift;
-        out.q[2 * i] = float(pair & ((1 << Bits) - 1));
-        out.q[2 * i + 1] = float(pair >> 8 & ((1 << Bits) - 1));
+template <uint Bits, uint Align> inline void unpack_bytes(thread Group &out, device const uchar *bytes, uint shift) {
+    UNROLL for (uint i = 0; i < 4; i++) {
+        const uint word = word_at<Align>(bytes + 4 * i) >> shift;
+        UNROLL for (uint j = 0; j < 4; j++) out.q[4 * i + j] = float(word >> 8 * j & ((1 << Bits) - 1));
     }
 }
 
-// The same with one more bit above, of 16 other bytes.
-template <uint Bits, uint HighBits>
-inline void unpack_bytes(thread Group &out, device const uchar *bytes, uint shift, device const uchar *high, uint high_shift) {
-    UNROLL for (uint i = 0; i < 8; i++) {
-        const uint pair = ushort_at(bytes + 2 * i) >> shift, above = ushort_at(high + 2 * i) >> high_shift;
-        out.q[2 * i] = float((pair & ((1 << Bits) - 1)) | (above & ((1 << HighBits) - 1)) << Bits);
-        out.q[2 * i + 1] = float((pair >> 8 & ((1 << Bits) - 1)) | (above >> 8 & ((1 << HighBits) - 1)) << Bits);
+// The same with `More` bits above, of 16 other bytes.
+template <uint Bits, uint Align, uint More>
+inline void unpack_bytes(thread Group &out, device const uchar *bytes, uint shift, device const uchar *more, uint more_shift) {
+    UNROLL for (uint i = 0; i < 4; i++) {
+        const uint word = word_at<Align>(bytes + 4 * i) >> shift, above = word_at<Align>(more + 4 * i) >> more_shift;
+        UNROLL for (uint j = 0; j < 4; j++)
+            out.q[4 * i + j] = float((word >> 8 * j & ((1 << Bits) - 1)) | (above >> 8 * j & ((1 << More) - 1)) << Bits);
     }
 }

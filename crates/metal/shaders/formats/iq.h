@@ -70,7 +70,7 @@ struct IQ2_XXS {
         device const uchar *block = block_at(w, row, group / 16, 66);
         group %= 16;
         device const uchar *part = block + 2 + group / 2 * 8;
-        const uint word = ushort_at(part + 4) | ushort_at(part + 6) << 16;
+        const uint word = word_at<2>(part + 4);
         Group out;
         UNROLL for (uint i = 0; i < 2; i++) {
             const uint tuple = group % 2 * 2 + i;
@@ -120,7 +120,7 @@ struct IQ3_XXS {
         device const uchar *block = block_at(w, row, group / 16, 98);
         group %= 16;
         device const uchar *part = block + 66 + group / 2 * 4;
-        const uint word = ushort_at(part) | ushort_at(part + 2) << 16;
+        const uint word = word_at<2>(part);
         Group out;
         UNROLL for (uint i = 0; i < 4; i++) {
             const uint signs = even_signs(word >> 7 * (group % 2 * 2 + i / 2) & 127);

@@ -12,7 +12,7 @@ struct Q2_K {
         device const uchar *block = block_at(w, row, group / 16, 84);
         group %= 16;
         Group out;
-        unpack_bytes<2>(out, block + 16 + two_bits_at(group), two_bits_shift(group));
+        unpack_bytes<2, 4>(out, block + 16 + two_bits_at(group), two_bits_shift(group));
         const uint scales = block[group];
         out.scale = half_at(block + 80) * float(scales & 15);
         out.offset = -half_at(block + 82) * float(scales >> 4);
@@ -26,7 +26,7 @@ struct Q3_K {
         device const uchar *block = block_at(w, row, group / 16, 110);
         group %= 16;
         Group out;
-        unpack_bytes<2, 1>(out, block + 32 + two_bits_at(group), two_bits_shift(group), block + group % 2 * 16, group / 2);
+        unpack_bytes<2, 2, 1>(out, block + 32 + two_bits_at(group), two_bits_shift(group), block + group % 2 * 16, group / 2);
         const uint low = uint(block[96 + group % 8]) >> group / 8 * 4 & 15;
         const uint high = uint(block[104 + group % 4]) >> group / 4 * 2 & 3;
         out.scale = half_at(block + 108) * (float(low | high << 4) - 32);
@@ -57,7 +57,7 @@ struct Q4_K {
         device const uchar *block = block_at(w, row, group / 16, 144);
         group %= 16;
         Group out;
-        unpack_bytes<4>(out, block + 16 + group / 4 * 32 + group % 2 * 16, group / 2 % 2 * 4);
+        unpack_bytes<4, 4>(out, block + 16 + group / 4 * 32 + group % 2 * 16, group / 2 % 2 * 4);
         affine_scales(out, block, group / 2);
         return out;
     }
@@ -70,7 +70,7 @@ struct Q5_K {
         group %= 16;
         Group out;
         device const uchar *low = block + 48 + group / 4 * 32 + group % 2 * 16;
-        unpack_bytes<4, 1>(out, low, group / 2 % 2 * 4, block + 16 + group % 2 * 16, group / 2);
+        unpack_bytes<4, 4, 1>(out, low, group / 2 % 2 * 4, block + 16 + group % 2 * 16, group / 2);
         affine_scales(out, block, group / 2);
         return out;
     }
@@ -84,7 +84,7 @@ struct Q6_K {
         const uint k = group % 8 / 2;
         Group out;
         device const uchar *low = block + group / 8 * 64 + k % 2 * 32 + group % 2 * 16;
-        unpack_bytes<4, 2>(out, low, k / 2 * 4, block + 128 + two_bits_at(group), 2 * k);
+        unpack_bytes<4, 2, 2>(out, low, k / 2 * 4, block + 128 + two_bits_at(group), 2 * k);
         out.scale = half_at(block + 208) * signed_byte(block[192 + group]);
         out.offset = -32 * out.scale;
         return out;

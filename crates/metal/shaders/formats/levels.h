@@ -4,11 +4,10 @@
 #include "formats/grids.h"
 
 // The levels that nibbles of 16 bytes stand for, `shift` bits up.
-inline void unpack_levels(thread Group &out, device const uchar *bytes, uint shift, constant float *levels) {
-    UNROLL for (uint i = 0; i < 8; i++) {
-        const uint pair = ushort_at(bytes + 2 * i) >> shift;
-        out.q[2 * i] = levels[pair & 15];
-        out.q[2 * i + 1] = levels[pair >> 8 & 15];
+template <uint Align> inline void unpack_levels(thread Group &out, device const uchar *bytes, uint shift, constant float *levels) {
+    UNROLL for (uint i = 0; i < 4; i++) {
+        const uint word = word_at<Align>(bytes + 4 * i) >> shift;
+        UNROLL for (uint j = 0; j < 4; j++) out.q[4 * i + j] = levels[word >> 8 * j & 15];
     }
     out.offset = 0;
 }
@@ -18,7 +17,7 @@ struct IQ4_NL {
     static Group read(thread const Matrix &w, uint row, uint group, uint) {
         device const uchar *block = block_at(w, row, group / 2, 18);
         Group out;
-        unpack_levels(out, block + 2, group % 2 * 4, IQ4_LEVELS);
+        unpack_levels<2>(out, block + 2, group % 2 * 4, IQ4_LEVELS);
         out.scale = half_at(block);
         return out;
     }
@@ -31,7 +30,7 @@ struct IQ4_XS {
         group %= 16;
         const uint s = group / 2;
         Group out;
-        unpack_levels(out, block + 8 + s * 16, group % 2 * 4, IQ4_LEVELS);
+        unpack_levels<4>(out, block + 8 + s * 16, group % 2 * 4, IQ4_LEVELS);
         const uint low = uint(block[4 + s / 2]) >> s % 2 * 4 & 15, high = ushort_at(block + 2) >> 2 * s & 3;
         out.scale = half_at(block) * (float(low | high << 4) - 32);
         return out;
@@ -58,12 +57,13 @@ struct NVFP4 {
         device const uchar *block = block_at(w, row, group / 4, 36);
         group %= 4;
         Group out;
-        UNROLL for (uint i = 0; i < 4; i++) {
-            const uint pair = ushort_at(block + 4 + group * 8 + 2 * i);
-            out.q[2 * i] = FP4_DOUBLED[pair & 15];
-            out.q[2 * i + 1] = FP4_DOUBLED[pair >> 8 & 15];
-            out.q[2 * i + 8] = FP4_DOUBLED[pair >> 4 & 15];
-            out.q[2 * i + 9] = FP4_DOUBLED[pair >> 12];
+        // Eight bytes: the first values in low nibbles, the others in high ones.
+        UNROLL for (uint i = 0; i < 2; i++) {
+            const uint word = uint_at(block + 4 + group * 8 + 4 * i);
+            UNROLL for (uint j = 0; j < 4; j++) {
+                out.q[4 * i + j] = FP4_DOUBLED[word >> 8 * j & 15];
+                out.q[4 * i + j + 8] = FP4_DOUBLED[word >> (8 * j + 4) & 15];
+            }
         }
         const uint code = block[group], exponent = code >> 3 & 15;
         const float fraction = float(code & 7);

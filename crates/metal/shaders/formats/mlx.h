@@ -20,7 +20,7 @@ template <uint Bits> struct Mlx {
     static Group read(thread const Matrix &w, uint row, uint group, uint) {
         device const uchar *data = w.data + ulong(row) * (mlx_k / 8 * Bits) + group * (2 * Bits);
         uint words[(Bits + 1) / 2 + 1];
-        UNROLL for (uint i = 0; i < Bits / 2; i++) words[i] = Bits % 2 == 0 ? uint_at(data + 4 * i) : ushort_at(data + 4 * i) | ushort_at(data + 4 * i + 2) << 16;
+        UNROLL for (uint i = 0; i < Bits / 2; i++) words[i] = word_at<Bits % 2 == 0 ? 4 : 2>(data + 4 * i);
         if (Bits % 2 != 0) words[Bits / 2] = ushort_at(data + 2 * Bits - 2);
         words[(Bits + 1) / 2] = 0;
         Group out;

@@ -30,7 +30,7 @@ struct TQ2_0 {
         device const uchar *block = block_at(w, row, group / 16, 66);
         group %= 16;
         Group out;
-        unpack_bytes<2>(out, block + two_bits_at(group), two_bits_shift(group));
+        unpack_bytes<2, 2>(out, block + two_bits_at(group), two_bits_shift(group));
         out.scale = half_at(block + 64);
         out.offset = -out.scale;
         return out;

@@ -29,6 +29,14 @@ inline float load_head(device const float *from, threadgroup float *head, uint d
     return squares;
 }
 
+// The lane's share of the squares of a head that is there. Other lanes may write what this one has read.
+inline float head_squares(threadgroup const float *head, uint dim, uint lane) {
+    float squares = 0;
+    for (uint i = lane; i < dim; i += LANES) squares = fma(head[i], head[i], squares);
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    return squares;
+}
+
 // Normalizes a head and rotates its first `2 * pairs` values by a row's angles, `[pairs](cos, sin)`.
 inline void turn_head(threadgroup float *head, uint dim, uint style, uint pairs, HeadNorm norm, device const float2 *angles, uint lane) {
     const uint turned = style == ROPE_NONE ? 0 : pairs;

@@ -28,7 +28,7 @@ kernel void gumbel_sample(device const float *x [[buffer(0)]], device float *y [
     threadgroup uint more[2 * MOST_SIMDS];
     if (step_header(steps).ended != 0) return;
     const Threads t = {index, threads, lane, simd, simds};
-    const DrawVars vars = draw_vars(steps, output);
+    device const DrawVars &vars = draw_vars(steps, output);
     x += output * p.x_stride;
     y += output * p.drawn_stride;
     if (!(vars.temperature > 0.0f)) {

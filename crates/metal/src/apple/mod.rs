@@ -85,8 +85,8 @@ impl Gpu for AppleGpu {
         unsafe { self.memory.bytes_mut(buffer) }
     }
 
-    fn pipeline(&mut self, function: &Function) -> Result<PipelineId, GpuError> {
-        autoreleasepool(|_| self.pipelines.get(&self.device, function))
+    fn pipeline(&mut self, function: &Function, threads: u32) -> Result<PipelineId, GpuError> {
+        autoreleasepool(|_| self.pipelines.get(&self.device, function, threads as usize))
     }
 
     fn begin(&mut self) -> Result<(), GpuError> {

@@ -32,7 +32,8 @@ struct Library {
 
 pub(super) struct Pipelines {
     libraries: HashMap<Entry, Library>,
-    known: HashMap<Function, PipelineId>,
+    /// By function and most threads.
+    known: HashMap<(Function, usize), PipelineId>,
     states: Vec<State>,
     /// Pipelines of earlier runs and of this one.
     archive: Option<Retained<ProtocolObject<dyn MTLBinaryArchive>>>,
@@ -59,17 +60,18 @@ impl Pipelines {
         &self.states[pipeline.0]
     }
 
-    pub fn get(&mut self, device: &Device, function: &Function) -> Result<PipelineId, GpuError> {
-        if let Some(known) = self.known.get(function) {
+    pub fn get(&mut self, device: &Device, function: &Function, threads: usize) -> Result<PipelineId, GpuError> {
+        let key = (function.clone(), threads);
+        if let Some(known) = self.known.get(&key) {
             return Ok(*known);
         }
         let fail = |why: String| GpuError(format!("{}: {why}", function.name));
         let compiled = self.function(device, function).map_err(fail)?;
-        let metal = self.compile(device, &compiled).map_err(fail)?;
+        let metal = self.compile(device, &compiled, threads).map_err(fail)?;
         let (threads, shared) = (metal.maxTotalThreadsPerThreadgroup(), metal.staticThreadgroupMemoryLength());
         let id = PipelineId(self.states.len());
         self.states.push(State { metal, threads, shared });
-        self.known.insert(function.clone(), id);
+        self.known.insert(key, id);
         Ok(id)
     }
 
@@ -108,9 +110,12 @@ impl Pipelines {
         &mut self,
         device: &Device,
         function: &ProtocolObject<dyn MTLFunction>,
+        threads: usize,
     ) -> Result<Retained<ProtocolObject<dyn MTLComputePipelineState>>, String> {
         let descriptor = MTLComputePipelineDescriptor::new();
         descriptor.setComputeFunction(Some(function));
+        // Otherwise a kernel with many registers may come out for fewer.
+        descriptor.setMaxTotalThreadsPerThreadgroup(threads);
         let make = |options| {
             device.metal.newComputePipelineStateWithDescriptor_options_reflection_error(&descriptor, options, None)
         };

@@ -26,7 +26,7 @@ use crate::params::Layout;
 use crate::shaders::Sources;
 use akunu_dtype::DType;
 use akunu_plan::op::OpKind;
-use akunu_plan::record::Record;
+use akunu_plan::record::{Addr, Record};
 use std::sync::OnceLock;
 
 /// What one category has.
@@ -127,20 +127,47 @@ pub fn suffix(dtype: DType) -> String {
     }
 }
 
-/// The format of a record's weights, or of the KV cache that it uses.
-fn format_of(record: &Record) -> Option<&'static str> {
+/// The number format of a record's weights.
+fn weight_dtype(record: &Record) -> Option<DType> {
     use akunu_plan::op::*;
     let dtype = match record.kind()? {
         OpKind::Embed => record.params::<EmbedParams>().dtype,
         OpKind::MatMul | OpKind::MatMulGated => record.params::<MatMulParams>().dtype,
         OpKind::MatMulHeads => record.params::<MatMulHeadsParams>().product.dtype,
+        _ => return None,
+    };
+    DType::from_index(u8::try_from(dtype).ok()?)
+}
+
+/// That of the KV cache, where a record uses one and no weights.
+fn kv_dtype(record: &Record) -> Option<DType> {
+    use akunu_plan::op::*;
+    let dtype = match record.kind()? {
         OpKind::HeadNormRopeKvWrite => record.params::<HeadsParams>().kv.dtype,
         OpKind::Attention => record.params::<AttentionParams>().kv.dtype,
         OpKind::AttentionWeights => record.params::<AttentionWeightsParams>().attention.kv.dtype,
         _ => return None,
     };
-    let name = suffix(DType::from_index(u8::try_from(dtype).ok()?)?);
+    DType::from_index(u8::try_from(dtype).ok()?)
+}
+
+/// The format that rows of the table are chosen by.
+fn format_of(record: &Record) -> Option<&'static str> {
+    let name = suffix(weight_dtype(record).or_else(|| kv_dtype(record))?);
     crate::formats::FORMATS.iter().map(|(suffix, _)| *suffix).find(|suffix| *suffix == name)
+}
+
+/// Where a record's weights lie, all planes, and what their addresses must be multiples of: kernels read blocks in words as long as
+/// all blocks begin at multiples of them.
+pub(crate) fn weights(record: &Record) -> impl Iterator<Item = (Addr, usize)> {
+    let format = weight_dtype(record).map(DType::format);
+    let word = |bytes: usize| [4, 2].into_iter().find(|word| bytes.is_multiple_of(*word)).unwrap_or(1);
+    let data = format.map_or(1, |f| word(f.bytes));
+    let side = format.and_then(|f| f.side).map_or(1, |side| word(side.format().bytes));
+    let of_file = |at: &Addr| at.region().file_index().is_some();
+    let blocks = record.args.into_iter().filter(of_file).map(move |at| (at, data));
+    let planes = record.planes.into_iter().filter(of_file).map(move |at| (at, side));
+    blocks.chain(planes)
 }
 
 /// All rows.

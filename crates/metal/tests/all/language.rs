@@ -65,11 +65,12 @@ fn for_clang(text: &str) -> String {
             let mut parts = list.splitn(3, ',').map(str::trim).skip(1);
             let (function, arguments) = (parts.next().unwrap_or(""), parts.next().unwrap_or(""));
             out += &format!("template decltype({function}<{arguments}>) {function}<{arguments}>;");
-        } else if words.starts_with("threadgroup ") && words.ends_with("];") && !words.contains('(') {
+        } else if words.starts_with("threadgroup ") && words.ends_with("];") {
             // A variable in a function has no address space of its own in clang, unless it is static.
             out += &format!("static {words}");
         } else {
-            out += &vectors(line);
+            // Here `threadgroup` is an address space.
+            out += &vectors(line).replace("[[threadgroup(", "[[argument(");
         }
         out.push('\n');
     }
@@ -82,7 +83,7 @@ fn vectors(line: &str) -> String {
     let mut out = String::new();
     let mut rest = line;
     while let Some(at) = rest.find('(') {
-        let word = rest[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |before| before + 1);
+        let word = rest[..at].trim_end_matches(|c: char| c.is_ascii_alphanumeric() || c == '_').len();
         let name = &rest[word..at];
         let is_vector = name.ends_with(['2', '3', '4']) && NAMES.contains(&&name[..name.len().saturating_sub(1)]);
         out += &rest[..word];

@@ -1,7 +1,7 @@
 //! Programs of a few ops, on the emulator and on the reference executor.
 
 use akunu_metal::chip::{CHIPS, Chip};
-use akunu_metal::{LoadedModel, Metal};
+use akunu_metal::{Gpu, LoadedModel, Metal};
 use akunu_metal_emulator::EmulatedGpu;
 use akunu_plan::KvPool;
 use akunu_plan::backend::*;
@@ -15,6 +15,14 @@ use std::sync::Arc;
 /// The chip of most tests: it has all that chips have.
 pub fn chip() -> Chip {
     CHIPS.iter().find(|chip| chip.name == "M4 Pro").unwrap().clone()
+}
+
+/// The GPU that tests run on: the emulator, or with `AKUNU_METAL=device` this machine's own, whatever chip was asked for.
+pub fn gpu(chip: &Chip) -> Box<dyn Gpu> {
+    if std::env::var_os("AKUNU_METAL").is_some_and(|which| which == "device") {
+        return akunu_metal::open().unwrap_or_else(|error| panic!("AKUNU_METAL=device: {error}"));
+    }
+    Box::new(EmulatedGpu::new(chip.clone()))
 }
 
 /// The bytes of a rig's weights.
@@ -41,7 +49,7 @@ impl Case {
 
     /// Loaded on a chip, in memory full of NaN.
     pub fn start(&self, chip: &Chip) -> Running<'_> {
-        let metal = Metal::new(Box::new(EmulatedGpu::new(chip.clone())));
+        let metal = Metal::new(gpu(chip));
         let bound = metal.bind(&self.program).unwrap_or_else(|error| panic!("{error}"));
         let blocks = self.rig.layout.sequences * self.rig.layout.table_blocks;
         let pool = |g: &KvGroup| KvPool { block_bytes: g.block_bytes, blocks };

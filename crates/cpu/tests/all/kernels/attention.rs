@@ -54,7 +54,7 @@ impl Case {
                 row.ahead = noise.below(3).min(row.position as usize % KV_BLOCK) as u32;
                 row.ahead = if row.position as usize % KV_BLOCK + 3 < KV_BLOCK { row.ahead } else { 0 };
                 let inside = row.place() % KV_BLOCK;
-                let bits = if inside == 0 { 0 } else { noise.next() & (u64::MAX >> (64 - inside)) & noise.next() };
+                let bits = if inside == 0 { 0 } else { noise.bits() & (u64::MAX >> (64 - inside)) & noise.bits() };
                 row.hidden = [bits as u32, (bits >> 32) as u32];
             }
         }

@@ -96,7 +96,7 @@ const fn batched(name: &'static str) -> Plain {
 static BATCHED: Plain = batched("gemv_batched");
 static GATE_BATCHED: Plain = batched("gemv_gate_batched");
 
-static MAXIMA: Plain = Plain {
+static SLICE_MAXIMA: Plain = Plain {
     name: "slice_maxima",
     source: WIDE_SOURCE,
     op: None,
@@ -108,7 +108,7 @@ static MAXIMA: Plain = Plain {
 
 pub(super) fn rows() -> impl Iterator<Item = KernelRow> {
     let formats = [&WIDE, &GEMV, &BATCHED, &GATE, &GATE_BATCHED];
-    formats.into_iter().flat_map(Plain::rows).chain([MAXIMA.row()])
+    formats.into_iter().flat_map(Plain::rows).chain([SLICE_MAXIMA.row()])
 }
 
 fn is_wide(record: &Record, chip: &Chip) -> bool {
@@ -222,7 +222,7 @@ fn maxima(record: &Record) -> Option<Dispatch> {
     use slots::matmul::{MAXIMA, Y};
     let slices = Extent::Fixed(record.params::<MatMulParams>().n.div_ceil(MAXIMA_SLICE as u32));
     (!record.args[MAXIMA].is_none()).then(|| {
-        Dispatch::new(record, &*self::MAXIMA.name)
+        Dispatch::new(record, SLICE_MAXIMA.name)
             .operand(2, record, Y)
             .params(&params_of(record))
             .rows_at(offset_of!(GEMVParams, rows))

@@ -16,7 +16,7 @@ pub fn weights() -> impl Iterator<Item = &'static Format> {
 /// A block of random bits whose values are numbers, the largest of them in `range`.
 pub fn random_block(noise: &mut Noise, f: &Format, range: Range<f32>) -> [Vec<u8>; 3] {
     loop {
-        let block = [f.bytes, f.side_bytes, f.side_bytes].map(|n| (0..n).map(|_| noise.next() as u8).collect());
+        let block = [f.bytes, f.side_bytes, f.side_bytes].map(|n| (0..n).map(|_| noise.bits() as u8).collect());
         let values = decode(f, &block);
         let largest = values.iter().fold(0.0f32, |most, v| most.max(v.abs()));
         if values.iter().all(|v| v.is_finite()) && range.contains(&largest) {

@@ -1,5 +1,6 @@
 mod activation;
 mod attention;
+mod attention_alone;
 mod common;
 mod conv;
 mod convert;

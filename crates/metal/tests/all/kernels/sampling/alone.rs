@@ -127,7 +127,7 @@ fn temperatures_penalties_and_grammars_change_logits() {
     assert_eq!(y, want);
 
     let words = n.div_ceil(32);
-    let mask: Vec<u32> = (0..rows * words).map(|_| noise.next() as u32).collect();
+    let mask: Vec<u32> = (0..rows * words).map(|_| noise.bits() as u32).collect();
     let mut y = x.clone();
     let params = [n as u32, n as u32, words as u32, 0];
     let out = bytemuck::cast_slice_mut(&mut y);
