@@ -1,5 +1,6 @@
 //! Compiles the emulator, and with it every kernel of the backend and of the tests.
 
+mod air;
 #[path = "../../src/formats.rs"]
 mod formats;
 mod shader;
@@ -12,12 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs, thread};
 
+/// A folder with MLX's kernels (the unpacked wheel `mlx-metal`), which the emulator is calibrated with where it is given.
+const MLX: &str = "AKUNU_MLX_METAL";
+
 /// Formats of one object file: all of them together would keep one core busy while the others wait.
 const FORMATS_AT_ONCE: usize = 4;
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(emulated)");
-    for path in ["build", "cpp", "tests/kernels", "../shaders", "../src/formats.rs", "../src/source.rs"] {
+    println!("cargo::rerun-if-env-changed={MLX}");
+    for path in ["build", "calibration", "cpp", "tests/kernels", "../shaders", "../src/formats.rs", "../src/source.rs"]
+    {
         println!("cargo::rerun-if-changed={path}");
     }
     let is = |key: &str, among: &[&str]| env::var(key).is_ok_and(|value| among.contains(&value.as_str()));
@@ -35,8 +41,20 @@ fn main() {
     for (root, folder) in [("tests/kernels", "tests/kernels"), ("../shaders", "../shaders")] {
         for path in sources(Path::new(folder)) {
             let name = path.strip_prefix(root).expect("it was found there").display().to_string();
-            translated.extend(units(root, &name).unwrap_or_else(|why| panic!("{why}")));
+            translated.extend(units(&[Path::new(root)], &name).unwrap_or_else(|why| panic!("{why}")));
         }
+    }
+    if let Some(mlx) = env::var_os(MLX).filter(|folder| !folder.is_empty()).map(PathBuf::from) {
+        // What stands for headers of MLX's that only Apple's compiler takes comes first.
+        let roots = [Path::new("calibration"), &mlx.join("mlx/include")];
+        for path in sources(roots[0]) {
+            let name = path.strip_prefix(roots[0]).expect("it was found there").display().to_string();
+            let units = units(&roots, &name).unwrap_or_else(|why| panic!("{MLX}={}: {why}", mlx.display()));
+            translated.extend(units.into_iter().map(|(name, text)| (format!("mlx-{name}"), text)));
+        }
+        compiled_by_apple(&mlx).unwrap_or_else(|why| {
+            println!("cargo::warning=MLX's kernels are run from their sources only, and not as Apple's compiler made them: {why}");
+        });
     }
     let objects = compile(&translated);
     let mut build = cc::Build::new();
@@ -45,9 +63,56 @@ fn main() {
     build.link_lib_modifier("+whole-archive").compile("kernels");
 }
 
-/// A source as C++, in several files where it is instantiated for many formats.
-fn units(root: &str, name: &str) -> Result<Vec<(String, String)>, String> {
-    let read = |path: &str| fs::read_to_string(Path::new(root).join(path)).ok();
+/// Kernels of the calibration, and what they are called in MLX's library.
+const COMPILED_BY_APPLE: &[(&str, &str)] = &[
+    ("air_softmax_f32", "block_softmax_float32"),
+    ("air_softmax_f16", "block_softmax_precise_float16"),
+    ("air_softmax_looped_f32", "looped_softmax_float32"),
+    ("air_sdpa_vector_f32_64", "sdpa_vector_float_64_64"),
+    ("air_sdpa_vector_f16_64", "sdpa_vector_float16_t_64_64"),
+    ("air_attention_f32_64", "steel_attention_float32_bq32_bk32_bd64_bv64_wm4_wn1_maskfloat32"),
+    ("air_qmv_fast_f32", "affine_qmv_fast_float_gs_64_b_4_batch_0_pr_0_hgs_0_r_4"),
+    ("air_qmv_f32", "affine_qmv_float_gs_64_b_4_batch_0_pr_0_hgs_0_r_4"),
+    ("air_gemv_f32", "gemv_float32_bm4_bn1_sm1_sn32_tm4_tn4_nc0_axpby0"),
+    ("air_gemm_nt_f32", "steel_gemm_fused_nt_float32_float32_bm32_bn32_bk16_wm2_wn2"),
+    ("air_gemm_nn_f16", "steel_gemm_fused_nn_float16_float16_bm32_bn32_bk16_wm2_wn2"),
+    ("air_row_sum_f32", "row_reduce_simple_sumfloat32"),
+    ("air_scan_sum_f32", "contig_scan_inclusive_sum_float32_float32"),
+    ("air_scan_max_f32", "contig_scan_inclusive_max_float32_float32"),
+    ("air_scan_sum_i64", "contig_scan_reverse_exclusive_sum_int64_int64"),
+];
+
+/// Takes kernels from MLX's library as Apple's compiler has made them.
+fn compiled_by_apple(mlx: &Path) -> Result<(), String> {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let path = mlx.join("mlx/lib/mlx.metallib");
+    let library = fs::read(&path).map_err(|why| format!("{}: {why}", path.display()))?;
+    let mut wrappers = String::from(air::HEADER);
+    for (name, function) in COMPILED_BY_APPLE {
+        let bitcode =
+            air::bitcode(&library, function).ok_or_else(|| format!("{} has no {function}", path.display()))?;
+        wrappers += &air::compile(bitcode, function, name, &out)?;
+    }
+    fs::write(out.join("air-kernels.cpp"), wrappers).expect("a writable folder");
+    let mut build = cc::Build::new();
+    build
+        .cpp(true)
+        .std("c++17")
+        .opt_level(1)
+        .debug(false)
+        .warnings(false)
+        .flag("-ffp-contract=off")
+        .include("cpp/include");
+    build.files([PathBuf::from("cpp/air.cpp"), out.join("air-kernels.cpp")]);
+    build.objects(COMPILED_BY_APPLE.iter().map(|(name, _)| out.join(format!("{name}.o"))));
+    build.link_lib_modifier("+whole-archive").compile("air");
+    Ok(())
+}
+
+/// A source as C++, in several files where it is instantiated for many formats. What it includes is in the first of these folders
+/// that has it.
+fn units(roots: &[&Path], name: &str) -> Result<Vec<(String, String)>, String> {
+    let read = |path: &str| roots.iter().find_map(|root| fs::read_to_string(root.join(path)).ok());
     let mut units = Vec::new();
     for (nth, formats) in formats::FORMATS.chunks(FORMATS_AT_ONCE).enumerate() {
         let whole = source::whole(name, formats, &read)?;

@@ -9,12 +9,20 @@ struct Argument(String);
 
 /// C++ of a Metal source that is whole, with a table of its kernels at the end: of those that are no templates only `once`.
 pub fn translate(path: &str, source: &str, once: bool) -> Result<String, String> {
+    let source = keyword(source);
     let mut out = String::from("#include <metal_stdlib>\n");
     // A kernel that is instantiated for some formats here is instantiated for others elsewhere; the rest is in the first file.
     let mut of_formats = false;
     let mut registered = Vec::new();
-    for line in source.lines() {
-        let words = line.trim();
+    let mut lines = source.lines().peekable();
+    while let Some(line) = lines.next() {
+        let mut words = line.trim().to_owned();
+        if words.starts_with("threadgroup ") && lines.peek().is_some_and(|next| next.trim().starts_with('[')) {
+            // Its bounds are on a line of their own.
+            words += lines.next().expect("it was there").trim();
+            out.push('\n');
+        }
+        let words = words.as_str();
         let at = || format!("{path}: {words}");
         if words.contains("[[function_constant(") {
             out += &function_constant(words).ok_or_else(|| format!("{}: not a function constant", at()))?;
@@ -24,16 +32,18 @@ pub fn translate(path: &str, source: &str, once: bool) -> Result<String, String>
             of_formats = true;
         } else if let Some(list) = words.strip_prefix("INSTANTIATE(") {
             if once || of_formats {
-                registered.push(list);
+                registered.push(list.to_owned());
             }
-        } else {
+        } else if !words.starts_with("#include <metal_") {
             of_formats &= !words.starts_with("#line");
-            // Here `threadgroup` is nothing.
-            out += &line.replace("[[threadgroup(", "[[argument(");
+            // Here `threadgroup` is nothing, and `constant` is `const`, which may be said once.
+            let line = line.replace("[[threadgroup(", "[[argument(");
+            let line = without_const(&without_const(&line, "const constant", "constant"), "constant const", "constant");
+            out += &without_const(&line, "constant constexpr const", "constant constexpr");
         }
         out.push('\n');
     }
-    let text = without_comments(source);
+    let text = without_comments(&source);
     let kernels = kernels(&text).map_err(|why| format!("{path}: {why}"))?;
     for (name, template, arguments) in &kernels {
         if !template && once {
@@ -58,6 +68,31 @@ fn register(out: &mut String, name: &str, function: &str, arguments: &[Argument]
         "static void emulator_run_{name}() {{ emulator_call(&{function}, {list}); }}\n\
          static emulator::Register emulator_register_{name}(\"{name}\", emulator_run_{name});"
     );
+}
+
+/// A line with `less` instead of words that say `const` twice.
+fn without_const(line: &str, words: &str, less: &str) -> String {
+    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    let mut parts = line.split(words);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out += if goes_on(part) { words } else { less };
+        out += part;
+    }
+    out
+}
+
+/// `kernel`, where a source has the attribute `[[kernel]]` instead.
+fn keyword(source: &str) -> String {
+    let mut parts = source.split("[[kernel");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (attribute, rest) = part.split_once("]]").unwrap_or((part, ""));
+        out += "kernel";
+        out.extend(attribute.chars().filter(|c| *c == '\n'));
+        out += rest;
+    }
+    out
 }
 
 /// `constant uint head_dim [[function_constant(0)]];`
@@ -103,16 +138,28 @@ fn kernels(text: &str) -> Result<Vec<(String, bool, Vec<Argument>)>, String> {
                 _ => parts.last_mut().expect("one at least").push(c),
             }
         }
-        let arguments = parts.iter().map(|part| argument(part).ok_or_else(|| format!("{name}: the argument {part:?}")));
-        found.push((name.clone(), template, arguments.collect::<Result<_, _>>()?));
+        // A buffer without a number has the first that no other has.
+        let mut free = (0..).map(|n| format!("buffer({n})")).filter(|number| !parts.iter().any(|p| p.contains(number)));
+        let mut arguments = Vec::new();
+        for part in &parts {
+            let argument = argument(part, &mut free);
+            arguments.push(argument.ok_or_else(|| format!("{name}: the argument {part:?}"))?);
+        }
+        found.push((name.clone(), template, arguments));
         rest = &after[end.ok_or("arguments end")?..];
     }
     Ok(found)
 }
 
-/// Of `device float *x [[buffer(0)]]`, what the emulator gives it.
-fn argument(text: &str) -> Option<Argument> {
-    let (_, attribute) = text.trim().strip_suffix("]]")?.rsplit_once("[[")?;
+/// Of `device float *x [[buffer(0)]]`, what the emulator gives it; one that has no attribute is the next of the free buffers.
+fn argument(text: &str, free: &mut dyn Iterator<Item = String>) -> Option<Argument> {
+    let attributes = match text.trim().strip_suffix("]]").and_then(|text| text.rsplit_once("[[")) {
+        Some((_, attributes)) => attributes.to_owned(),
+        None if text.contains(['*', '&']) => free.next()?,
+        None => return None,
+    };
+    // After it may be a function constant, which says whether the argument is there.
+    let attribute = attributes.split(", ").next()?;
     let numbered = |kind: &str| attribute.strip_prefix(kind)?.strip_prefix('(')?.strip_suffix(')');
     Some(Argument(match (numbered("buffer"), numbered("threadgroup")) {
         (Some(number), _) => format!("emulator_buffer{{{number}}}"),
@@ -122,8 +169,13 @@ fn argument(text: &str) -> Option<Argument> {
 }
 
 fn without_comments(source: &str) -> String {
-    source
-        .lines()
-        .map(|line| line.split_once("//").map_or(line, |(code, _)| code))
-        .fold(String::new(), |text, line| text + line + "\n")
+    let mut text = String::new();
+    for line in source.lines() {
+        text += line.split_once("//").map_or(line, |(code, _)| code);
+        text.push('\n');
+    }
+    while let Some((before, after)) = text.split_once("/*") {
+        text = format!("{before}{}", after.split_once("*/").map_or("", |(_, rest)| rest));
+    }
+    text
 }

@@ -49,6 +49,28 @@ struct Machine {
     bool failed = false;
 };
 
+// GPUs take subnormal floats for zero, as long as this is there.
+class Flush {
+    uint64_t before;
+#if defined(__x86_64__)
+    static uint64_t get() { return __builtin_ia32_stmxcsr(); }
+    static void set(uint64_t control) { __builtin_ia32_ldmxcsr(unsigned(control)); }
+    static constexpr uint64_t FLUSHES = 0x8040;
+#else
+    static uint64_t get() {
+        uint64_t control;
+        asm volatile("mrs %0, fpcr" : "=r"(control));
+        return control;
+    }
+    static void set(uint64_t control) { asm volatile("msr fpcr, %0" : : "r"(control)); }
+    static constexpr uint64_t FLUSHES = 1 << 24;
+#endif
+
+  public:
+    Flush() : before(get()) { set(before | FLUSHES); }
+    ~Flush() { set(before); }
+};
+
 // One dispatch at a time on a host thread; made at the first. A pointer alone, since it is asked for at every access.
 thread_local Machine *the_machine = nullptr;
 
@@ -261,6 +283,7 @@ int emulator_dispatch(const char *name, const Call *call, char *error, size_t er
     m.threads.resize(threads);
     if (m.stacks.size() < threads * STACK_BYTES) m.stacks.resize(threads * STACK_BYTES);
     watch::begin_dispatch(*call, m.stacks.data(), m.stacks.size());
+    const Flush flush;
     Size group;
     for (group.z = 0; group.z < call->threadgroups.z && !m.failed; group.z++)
         for (group.y = 0; group.y < call->threadgroups.y && !m.failed; group.y++)

@@ -38,7 +38,7 @@ pub struct Geometry {
 }
 
 const MOST_BUFFERS: usize = 31;
-const MOST_CONSTANTS: usize = 32;
+const MOST_CONSTANTS: usize = 512;
 const MOST_SHARED: usize = 4;
 
 #[repr(C)]

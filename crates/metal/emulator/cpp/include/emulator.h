@@ -15,7 +15,7 @@ constexpr unsigned MOST_THREADS = 1024;
 constexpr size_t THREADGROUP_BYTES = 32 << 10;
 constexpr size_t MOST_EXCHANGED = 16;
 constexpr unsigned MOST_BUFFERS = 31;
-constexpr unsigned MOST_CONSTANTS = 32;
+constexpr unsigned MOST_CONSTANTS = 512;
 
 struct Size {
     unsigned x, y, z;

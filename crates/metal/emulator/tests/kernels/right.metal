@@ -78,3 +78,53 @@ kernel void count(device atomic_uint *counts [[buffer(0)]], device const uint *v
                   uint at [[thread_position_in_grid]]) {
     atomic_fetch_add_explicit(counts + values[at], 1u, memory_order_relaxed);
 }
+
+// What the calibration with MLX's kernels has found.
+struct Extent {
+    uint count, stride;
+};
+constant bool counts [[function_constant(300)]];
+
+template <class T, int N>
+[[kernel, max_total_threads_per_threadgroup(32)]] void declares(
+    device T *output, /* the first that is free */
+    const constant Extent &extent [[buffer(0)]], device const T *input,
+    device const uint *more [[buffer(3), function_constant(counts)]], uint lane [[thread_index_in_simdgroup]]) {
+    static constant constexpr const int twice = 2 * N;
+    threadgroup T shared
+        [twice];
+    shared[lane] = input[lane];
+    simdgroup_barrier(mem_flags::mem_threadgroup);
+    output[lane * extent.stride] = T(shared[31 - lane] + (counts ? more[lane] : 0));
+}
+INSTANTIATE(declares_f32, declares, float, 16)
+
+kernel void mixes(device float *output [[buffer(0)]], device const half *input [[buffer(1)]], device const float *numbers [[buffer(2)]]) {
+    // An integer becomes a half: 2049 is none.
+    output[0] = float(input[0] + 1);
+    output[1] = float(-input[0] * 2);
+    output[2] = float(numeric_limits<half>::max());
+    output[3] = float(-numeric_limits<bfloat>::infinity());
+    // The first is no number.
+    output[4] = max(numbers[0], numbers[1]);
+    output[5] = min(numbers[0], numbers[1]);
+    output[6] = clamp(numbers[0], 2.0f, 3.0f);
+    output[7] = max(float2(numbers[1], 1), float2(1, 2)).y;
+    // Subnormal.
+    output[8] = numbers[2] * 0.5f;
+    output[9] = numbers[3] * 2;
+}
+
+kernel void lanes(device const uint *input [[buffer(0)]], device uint *output [[buffer(1)]], uint lane [[thread_index_in_simdgroup]],
+                  uint quad [[quadgroup_index_in_threadgroup]], uint in_quad [[thread_index_in_quadgroup]],
+                  uint all [[threads_per_grid]]) {
+    const uint mine = input[lane];
+    output[lane] = simd_shuffle_and_fill_up(mine, 1000 + lane, 3);
+    output[32 + lane] = simd_shuffle_and_fill_down(mine, 1000 + lane, 3);
+    output[64 + lane] = simd_prefix_exclusive_sum(mine);
+    output[96 + lane] = simd_prefix_inclusive_product(lane % 8 == 7 ? 2u : 1u);
+    output[128 + lane] = simd_prefix_exclusive_product(lane % 8 == 7 ? 2u : 1u);
+    output[160 + lane] = quad_sum(mine);
+    output[192 + lane] = simd_and(mine | 64) + simd_xor(mine) + simd_product(lane < 5 ? 2u : 1u);
+    output[224 + lane] = all * 1000 + quad * 4 + in_quad;
+}

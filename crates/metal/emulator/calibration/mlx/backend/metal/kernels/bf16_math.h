@@ -1,0 +1,2 @@
+// The emulator's functions take every number there is.
+#pragma once
