@@ -10,7 +10,7 @@ use akunu_plan::op::Per;
 use akunu_plan::program::Program;
 use akunu_plan::proof::{MemoryMap, Proof, prove};
 use akunu_plan::record::{Addr, BARRIER, Record, Region};
-use akunu_plan::steps::{StepLayout, StepVars};
+use akunu_plan::steps::{NO_BLOCK, StepLayout, StepVars};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -53,6 +53,8 @@ pub struct LoadedModel {
     regions: Regions,
     programs: Vec<Slot>,
     layout: StepLayout,
+    /// KV blocks, by group.
+    blocks: Vec<usize>,
     /// The program of the last submission, and the rows of its result.
     last: usize,
     outputs: usize,
@@ -156,6 +158,7 @@ impl LoadedModel {
             lens[Region::file(index as u8).0 as usize] = file.bytes().len();
             mapped.push(FilePlace::new(&mut *gpu, file, shift(&programs, index)?)?);
         }
+        let blocks = kv.iter().map(|pool| pool.blocks).collect();
         let regions = Regions { arena, constants: buffer, steps: variables, kv: pools, files: mapped, lens };
         let mut slots = Vec::new();
         for BoundProgram { program, bound } in programs {
@@ -169,7 +172,7 @@ impl LoadedModel {
             let table = table(&bound, &backend, &mut *gpu, &regions)?;
             slots.push(Slot { program, bound, proof, table });
         }
-        Ok(Self { backend, gpu, regions, programs: slots, layout: steps, last: 0, outputs: 0 })
+        Ok(Self { backend, gpu, regions, programs: slots, layout: steps, blocks, last: 0, outputs: 0 })
     }
 
     /// The activations of all programs.
@@ -188,6 +191,9 @@ impl LoadedModel {
         let vars = StepVars::new(words(self.gpu.bytes_mut(self.regions.steps)));
         let slot = self.programs.get(program).ok_or(SubmitError::NoProgram { index: program, programs })?;
         slot.proof.check_steps(&vars, &layout, steps)?;
+        if slot.proof.kv_read || slot.proof.kv_written != 0 {
+            check_tables(&vars, &self.blocks)?;
+        }
         let header = vars.header();
         Ok(Counts([Per::Row, Per::Output, Per::Frame].map(|per| header.count(per) as u32)))
     }
@@ -196,6 +202,24 @@ impl LoadedModel {
     fn may_end(&mut self) -> bool {
         self.vars().texts().iter().any(|text| text.on != 0)
     }
+}
+
+/// Whether the tables of a step's sequences name blocks that are there: kernels know of `NO_BLOCK` alone.
+fn check_tables(vars: &StepVars<'_>, blocks: &[usize]) -> Result<(), SubmitError> {
+    let mut before = None;
+    for sequence in vars.rows().iter().map(|row| row.sequence) {
+        if before.replace(sequence) == Some(sequence) {
+            continue;
+        }
+        for (group, blocks) in blocks.iter().enumerate() {
+            let there = |block: &&u32| **block == NO_BLOCK || (**block as usize) < *blocks;
+            let table = vars.table(group, sequence as usize);
+            if let Some(block) = table.iter().find(|block| !there(block)) {
+                return Err(SubmitError::Device(format!("KV block {block} of {blocks} was asked for")));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Rows, outputs and frames of a step.
