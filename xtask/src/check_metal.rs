@@ -44,8 +44,9 @@ pub fn run(root: &Path) -> Result<bool> {
     put(&folder.join("Cargo.toml"), MANIFEST)?;
     // The versions that everything else is built with; that one of them is a copy is noted there.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
-    let checked = cargo(&folder).args(["check", "--offline", "--quiet"]).arg("--target-dir").arg(folder.join("target"));
-    Ok(checked.status().context("cargo could not be run")?.success())
+    let mut check = cargo(&folder);
+    check.args(["check", "--offline", "--quiet"]).arg("--target-dir").arg(folder.join("target"));
+    Ok(check.status().context("cargo could not be run")?.success())
 }
 
 /// Cargo with the flags that turn the modules for Apple's systems on.
