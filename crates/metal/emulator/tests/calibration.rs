@@ -385,7 +385,7 @@ fn a_hadamard_transform_is_right() {
         return;
     }
     let input = numbers(3 * SIZE, 20);
-    let sign = |a: usize, b: usize| if (a & b).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+    let sign = |a: usize, b: usize| if (a & b).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
     let of_row = |row: &[f32]| -> Vec<f64> {
         (0..SIZE).map(|at| 0.0625 * (0..SIZE).map(|i| sign(at, i) * f64::from(row[i])).sum::<f64>()).collect()
     };
