@@ -14,7 +14,7 @@ use akunu_plan::op::*;
 use akunu_plan::program::{ActivationLayout, Arg};
 use akunu_plan::rules::{Chosen, RuleVars, Rules};
 use akunu_plan::steps::{KV_BLOCK, RowVars};
-use rig::{Noise, Rig};
+use rig::{Noise, Rig, Start};
 use std::time::Instant;
 
 /// The shortest time of `f` in microseconds: what it takes when nothing else runs.

@@ -39,17 +39,6 @@ impl Direct {
         self.values(index, &vec![f32::NAN; len])
     }
 
-    /// Bytes that are there, to be written.
-    pub fn changed(mut self, index: usize, bytes: &[u8]) -> Self {
-        self.written.push(index);
-        self.bytes(index, bytes)
-    }
-
-    pub fn threadgroup_memory(mut self, bytes: usize) -> Self {
-        self.geometry.shared.push(bytes);
-        self
-    }
-
     /// What was written, in the order in which it was asked for.
     pub fn run(mut self) -> Vec<Vec<u8>> {
         let written = &self.written;

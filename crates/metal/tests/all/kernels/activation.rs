@@ -2,6 +2,7 @@ use crate::direct::Direct;
 use crate::rig::*;
 use akunu_plan::op::*;
 use akunu_plan::program::Arg;
+use std::f32::consts::SQRT_2;
 
 const ACTIVATIONS: [(Activation, &str); 4] = [
     (Activation::None, ""),
@@ -12,7 +13,7 @@ const ACTIVATIONS: [(Activation, &str); 4] = [
 
 /// From where activations are nothing to where they are the identity, and between.
 fn inputs(noise: &mut Noise, n: usize) -> Vec<f32> {
-    let mut values = vec![0.0, -0.0, 1e-30, -1e-8, 1.4142135, -1.4142135, 5.0, -5.0, -12.0, 90.0, -90.0, 3e4, -3e4];
+    let mut values = vec![0.0, -0.0, 1e-30, -1e-8, SQRT_2, -SQRT_2, 5.0, -5.0, -12.0, 90.0, -90.0, 3e4, -3e4];
     values.extend((0..n.saturating_sub(values.len())).map(|_| 6.0 * noise.value()));
     values.truncate(n);
     values
