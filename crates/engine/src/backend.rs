@@ -181,7 +181,7 @@ impl Device {
 #[cfg(feature = "metal")]
 const SHOWN_CHIP: &str = "M4 Pro";
 
-/// A guess of how fast a chip is, made without it.
+/// How fast a chip would be, estimated without it.
 #[doc(hidden)]
 pub struct Estimate {
     pub chip: String,
