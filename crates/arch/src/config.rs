@@ -17,6 +17,20 @@ pub struct Rope {
     pub magnitude: f32,
 }
 
+/// Ropes of contexts that are longer than a number of positions.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beyond {
+    pub positions: usize,
+    pub ropes: Vec<Rope>,
+}
+
+/// Queries grow with their position: by a factor of `1 + slope * ln(1 + floor(position / period))`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryGrowth {
+    pub slope: f32,
+    pub period: f32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
     /// Positions a row can see, itself included; half of them to either side where rows see the whole text.
@@ -49,6 +63,9 @@ pub struct ModelConfig {
     pub final_cap: f32,
     /// The first is that of full layers, a second that of sliding ones where they differ.
     pub ropes: Vec<Rope>,
+    /// Where long contexts have others; see [`crate::Model::for_context`].
+    pub beyond: Option<Beyond>,
+    pub query_growth: Option<QueryGrowth>,
     pub layers: Vec<LayerConfig>,
     /// What the file says of it.
     pub pooling: Option<Pooling>,
@@ -58,10 +75,21 @@ pub struct ModelConfig {
     pub segments: usize,
     /// Scores that a classification head gives; 0: there is none.
     pub classes: usize,
+    /// The tokens whose logits a file says are a pair's score: that of the first, less that of the second.
+    pub answers: Option<(usize, Option<usize>)>,
+    /// Widths of the dense layers after pooling, 0 where there is none.
+    pub dense: [usize; 2],
     /// Bands of the frames an encoder of sound takes; 0: it takes tokens.
     pub mels: usize,
     /// Cross-attention heads that time words: layer and head.
     pub timing_heads: Vec<(usize, usize)>,
+}
+
+impl ModelConfig {
+    /// Values of a text's vector.
+    pub fn embedding_width(&self) -> usize {
+        *self.dense.iter().rev().find(|width| **width > 0).unwrap_or(&self.dim)
+    }
 }
 
 /// Far above any model there is, and far below what could overflow the arithmetic after it.
@@ -105,8 +133,16 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         return Err(not_supported(reader, format!("a mixture of {experts} experts")));
     }
     check_activation(descriptor, reader)?;
-    if !descriptor.causal {
-        check_positions(reader)?;
+    let sees_all = reader.json().and_then(|json| json.get("use_bidirectional_attention")?.as_bool());
+    match descriptor.causal {
+        true if sees_all == Some(true) => {
+            return Err(not_supported(
+                reader,
+                format!("attention to both sides in the {} architecture", descriptor.name),
+            ));
+        }
+        true => {}
+        false => check_positions(descriptor, reader)?,
     }
     let multiplier =
         |key| -> Result<Option<f32>, Error> { if descriptor.multipliers { reader.float(key) } else { Ok(None) } };
@@ -118,6 +154,7 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         }
         _ => (head_dim as f32).sqrt().recip(),
     };
+    let modules = pooling::read(reader)?;
     let config = ModelConfig {
         vocab: reader.uint(keys::VOCAB)?.unwrap_or(0),
         dim,
@@ -138,11 +175,15 @@ pub fn read(descriptor: &ArchDescriptor, reader: &Reader) -> Result<ModelConfig,
         attention_cap: reader.float(keys::ATTENTION_CAP)?.unwrap_or(0.0),
         final_cap: reader.float(keys::FINAL_CAP)?.unwrap_or(0.0),
         ropes: Vec::new(),
+        beyond: None,
+        query_growth: None,
         layers: layers(descriptor, reader, count)?,
-        pooling: pooling::read(reader)?,
+        pooling: modules.pooling,
         head_pooling: pooling::of_head(reader)?.unwrap_or(descriptor.head_pooling),
         segments: 0,
         classes: 0,
+        answers: modules.answers,
+        dense: [0; 2],
         mels: 0,
         timing_heads: Vec::new(),
     };
@@ -227,7 +268,13 @@ pub fn check_biases(reader: &Reader, weights: &Weights) -> Result<(), Error> {
 }
 
 /// Whether an encoder asks for positions that are not its family's.
-fn check_positions(reader: &Reader) -> Result<(), Error> {
+fn check_positions(descriptor: &ArchDescriptor, reader: &Reader) -> Result<(), Error> {
+    // The table's first rows are those of the tokens up to the padding token, and of no position.
+    if let (first @ 1.., Some(pad)) = (descriptor.hf_first_position, reader.uint(keys::PADDING)?)
+        && pad + 1 != first
+    {
+        return Err(reader.bad("pad_token_id", pad, &format!("{} is supported", first - 1)));
+    }
     match reader.json().and(reader.text(keys::POSITION_KIND)?) {
         Some(kind) if !["absolute", "rope", "sans_pos"].contains(&kind) => {
             Err(not_supported(reader, format!("{} positions", Name::new(kind))))
@@ -288,18 +335,25 @@ fn layers(descriptor: &ArchDescriptor, reader: &Reader, count: usize) -> Result<
         (None, Some(n)) => WindowPattern::ButFirstOf(n as usize),
         (None, None) => descriptor.window_pattern,
     };
+    let switched_off = descriptor.rope_switch
+        && match reader.gguf() {
+            Some(_) => reader.flag(keys::ROPE_SWITCH)? == Some(false),
+            None => reader.text(keys::POSITION_KIND)? == Some("nope"),
+        };
     (0..count)
         .map(|l| {
             let slides = match (listed, pattern) {
                 (Some(types), _) => match types[l].as_str() {
                     Some("sliding_attention") => true,
-                    Some("full_attention") => false,
-                    _ => return Err(reader.bad("layer_types", &types[l], "full or sliding attention is needed")),
+                    Some("full_attention" | "attention") => false,
+                    Some(other) => return Err(not_supported(reader, format!("layer_types with {}", Name::new(other)))),
+                    None => return Err(reader.bad("layer_types", &types[l], "full or sliding attention is needed")),
                 },
                 (None, pattern) => pattern.slides(l),
             };
             let window = window.filter(|_| slides);
             let rotates = match (rotating, descriptor.no_rope_every) {
+                _ if switched_off => false,
                 (Some(list), _) => match list[l].as_u64() {
                     Some(rotates) => rotates != 0,
                     None => return Err(reader.bad("no_rope_layers", &list[l], "0 or 1 is needed")),

@@ -71,6 +71,8 @@ pub struct ArchDescriptor {
     pub name: &'static str,
     /// `architectures` in config.json.
     pub hf: &'static [&'static str],
+    /// The family as which GGUF files of this one pass, where they do not have its name.
+    pub gguf_as: Option<&'static ArchDescriptor>,
     /// Rows see what stands before them; else the whole text, and there is nothing to generate.
     pub causal: bool,
     /// The stack whose result this one looks at through cross-attention: it takes frames of sound instead of tokens.
@@ -99,6 +101,10 @@ pub struct ArchDescriptor {
     pub default_window: Option<usize>,
     /// Rope base of sliding layers where the file does not name one; `None`: the same as the others'.
     pub sliding_rope_base: Option<f32>,
+    /// Files may say that no layer rotates.
+    pub rope_switch: bool,
+    /// What a model that answers yes or no is asked about a pair, with `{query}` and `{document}` where its texts stand.
+    pub question: Option<&'static str>,
     /// Every n-th layer does without RoPE.
     pub no_rope_every: Option<usize>,
     /// GGUF does not say the attention scale: with this many layers it is 1/√(dim/heads) instead of 1/√head_dim.

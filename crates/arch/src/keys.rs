@@ -21,7 +21,7 @@ macro_rules! keys {
 keys! {
     DIM = "embedding_length", ["hidden_size", "n_embd", "d_model"];
     LAYERS = "block_count", ["decoder_layers", "num_hidden_layers", "n_layer"];
-    FFN = "feed_forward_length", ["decoder_ffn_dim", "intermediate_size", "n_inner"];
+    FFN = "feed_forward_length", ["decoder_ffn_dim", "shared_intermediate_size", "intermediate_size", "n_inner"];
     HEADS = "attention.head_count", ["decoder_attention_heads", "num_attention_heads", "n_head"];
     KV_HEADS = "attention.head_count_kv", ["num_key_value_heads"];
     HEAD_DIM = "attention.key_length", ["head_dim"];
@@ -46,6 +46,7 @@ keys! {
     POOLING = "pooling_type", [];
     HIDDEN_ACTIVATION = "hidden_activation", ["hidden_act", "hidden_activation", "activation_function"];
     HEAD_POOLING = "", ["classifier_pooling"];
+    PADDING = "", ["pad_token_id"];
     POSITION_KIND = "", ["position_embedding_type"];
     QUERY_SCALAR = "", ["query_pre_attn_scalar"];
     ROPE_BASE = "rope.freq_base", [];
@@ -54,9 +55,17 @@ keys! {
     ROPE_FACTOR = "rope.scaling.factor", [];
     ROPE_FACTOR_OLD = "rope.scale_linear", [];
     ROPE_ORIGINAL_CONTEXT = "rope.scaling.original_context_length", [];
+    ROPE_LOG_MULTIPLIER = "rope.scaling.yarn_log_multiplier", [];
+    ROPE_SWITCH = "rope.scaling.finetuned", [];
+    QUERY_GROWTH = "attention.temperature_scale", [];
     ROPE_MAGNITUDE = "rope.scaling.attn_factor", [];
     ROPE_BETA_FAST = "rope.scaling.yarn_beta_fast", [];
     ROPE_BETA_SLOW = "rope.scaling.yarn_beta_slow", [];
+}
+
+/// The part of a configuration that is about text: all of it, unless the model also sees or hears.
+pub fn text_config(json: &Json) -> &Json {
+    json.get("text_config").filter(|text| text.is_object()).unwrap_or(json)
 }
 
 /// The beginning of a value, for a sentence.
@@ -92,7 +101,7 @@ impl<'a> Reader<'a> {
     pub fn json(&self) -> Option<&'a Json> {
         match self.file.metadata() {
             Metadata::Gguf(_) => None,
-            Metadata::Json(j) => Some(j),
+            Metadata::Json(j) => Some(text_config(j)),
         }
     }
 

@@ -89,7 +89,7 @@ impl Outline {
 
     /// What GGUF's specification has for a model of two stacks, and what it leaves out.
     fn set_stacks(&mut self, decoder: &ModelConfig, encoder: &ModelConfig) {
-        let name = self.descriptor.name;
+        let name = self.gguf_name();
         for (stack, c) in [("encoder", encoder), ("decoder", decoder)] {
             for (key, value) in [
                 (keys::CONTEXT, c.context),
@@ -116,12 +116,13 @@ impl Outline {
             layers: c.layers.len(),
             heads: c.heads,
             kv_heads: c.kv_heads,
-            fields: vec![("general.architecture".into(), descriptor.name.into())],
+            fields: Vec::new(),
             tensors: Vec::new(),
             encoder: Vec::new(),
             head_dim: c.head_dim,
             rotated: c.rotated,
         };
+        outline.fields.push(("general.architecture".into(), outline.gguf_name().into()));
         for (key, value) in [
             (keys::LAYERS, c.layers.len()),
             (keys::CONTEXT, c.context),
@@ -159,11 +160,21 @@ impl Outline {
             outline.fields.push(("tokenizer.ggml.token_type_count".into(), (c.segments as u32).into()));
         }
         outline.set_ropes(ropes);
+        if descriptor.rope_switch && !c.layers.is_empty() && c.layers.iter().all(|layer| layer.rope.is_none()) {
+            outline.set(keys::ROPE_SWITCH, false);
+        }
+        if let Some(growth) = c.query_growth {
+            outline.set(keys::QUERY_GROWTH, growth.slope);
+        }
         outline
     }
 
     fn set(&mut self, key: Key, value: impl Into<Field>) {
-        self.fields.push((format!("{}.{}", self.descriptor.name, key.gguf), value.into()));
+        self.fields.push((format!("{}.{}", self.gguf_name(), key.gguf), value.into()));
+    }
+
+    fn gguf_name(&self) -> &'static str {
+        self.descriptor.gguf_as.unwrap_or(self.descriptor).name
     }
 
     fn set_ropes(&mut self, [(base, scaling), (sliding_base, _)]: rope::Pair) {
@@ -177,6 +188,10 @@ impl Outline {
             Scaling::Linear { factor } => {
                 self.set(keys::ROPE_SCALING, "linear");
                 self.set(keys::ROPE_FACTOR, factor as f32);
+            }
+            Scaling::Listed { original, magnitude } => {
+                self.set(keys::ROPE_ORIGINAL_CONTEXT, original as u32);
+                self.set(keys::ROPE_MAGNITUDE, magnitude as f32);
             }
             Scaling::Yarn { factor, original, fast, slow, magnitude, .. } => {
                 self.set(keys::ROPE_SCALING, "yarn");
@@ -224,9 +239,8 @@ fn list(
 ) -> Vec<OutTensor> {
     let mut tensors: Vec<OutTensor> = Vec::new();
     let names: Vec<&Name> = descriptor.gguf_names.iter().copied().flatten().collect();
-    let divisors = rope::divisors(config.rotated, ropes[0].0, ropes[0].1);
     let mut add = |name: &Name, layer: Option<usize>| {
-        let values = (name.role == Role::RopeFactors).then(|| divisors.clone()).flatten();
+        let values = rope::divisors(name.role, config, ropes[0]);
         let shape = match &values {
             Some(values) => Some(vec![values.len()]),
             None => shape_of(name, layer),
@@ -263,7 +277,8 @@ fn representable(d: &ArchDescriptor, c: &ModelConfig, ropes: &rope::Pair) -> Res
     if window.is_none() && d.default_window.is_some() || !c.layers.iter().enumerate().all(|(l, x)| as_pattern(l, x)) {
         return Err("this pattern of sliding layers");
     }
-    if !c.layers.iter().enumerate().all(|(l, layer)| layer.rope.is_some() == rotates(l)) {
+    let never = d.rope_switch && c.layers.iter().all(|layer| layer.rope.is_none());
+    if !never && !c.layers.iter().enumerate().all(|(l, layer)| layer.rope.is_some() == rotates(l)) {
         return Err("this pattern of layers without RoPE");
     }
     let [full, sliding] = *ropes;

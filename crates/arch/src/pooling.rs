@@ -14,30 +14,44 @@ pub enum Pooling {
     Last,
 }
 
-pub fn read(reader: &Reader) -> Result<Option<Pooling>, Error> {
+/// What becomes of the last hidden states.
+#[derive(Default)]
+pub struct Modules {
+    pub pooling: Option<Pooling>,
+    /// See [`crate::ModelConfig::answers`].
+    pub answers: Option<(usize, Option<usize>)>,
+}
+
+pub fn read(reader: &Reader) -> Result<Modules, Error> {
     if reader.gguf().is_some() {
-        return Ok(match reader.uint(keys::POOLING)? {
+        let pooling = match reader.uint(keys::POOLING)? {
             // 0 is none; 4 is a classification head, which is seen by its tensors.
             None | Some(0 | 4) => None,
             Some(1) => Some(Pooling::Mean),
             Some(2) => Some(Pooling::First),
             Some(3) => Some(Pooling::Last),
             Some(other) => return Err(reader.bad(keys::POOLING.gguf, other, "0 to 4 is known")),
-        });
+        };
+        return Ok(Modules { pooling, answers: None });
     }
-    let Some(modules) = side_file(reader, "modules.json")? else { return Ok(None) };
-    let mut pooling = None;
+    let mut read = Modules::default();
+    let Some(modules) = side_file(reader, "modules.json")? else { return Ok(read) };
     for module in modules.as_array().into_iter().flatten() {
         let kind = module["type"].as_str().unwrap_or("").rsplit('.').next().unwrap_or("");
         match kind {
             "Transformer" | "Normalize" => {}
-            "Pooling" => {
+            "Pooling" | "Dense" | "LogitScore" => {
                 let folder = module["path"].as_str().unwrap_or("1_Pooling");
                 let name = format!("{folder}/config.json");
                 let config = side_file(reader, &name)?;
                 let config =
                     config.ok_or_else(|| reader.bad("modules.json", Name::new(&name), "there is no such file"))?;
-                pooling = Some(of_config(reader, &name, &config)?);
+                match kind {
+                    "Pooling" => read.pooling = Some(of_config(reader, &name, &config)?),
+                    // Its weights are among the model's: `akunu_formats` reads them.
+                    "Dense" => is_plain(reader, &config)?,
+                    _ => read.answers = Some(answers(reader, &name, &config)?),
+                }
             }
             other => {
                 let what = format!("a {} layer after the model (modules.json)", Name::new(other));
@@ -45,7 +59,29 @@ pub fn read(reader: &Reader) -> Result<Option<Pooling>, Error> {
             }
         }
     }
-    Ok(pooling)
+    Ok(read)
+}
+
+/// Whether a dense layer is a product and nothing else.
+fn is_plain(reader: &Reader, config: &Json) -> Result<(), Error> {
+    match config["activation_function"].as_str().unwrap_or("").rsplit('.').next() {
+        Some("Identity") => Ok(()),
+        other => {
+            let what = format!("the activation {} of a dense layer", Name::new(other.unwrap_or("")));
+            Err(Error::NotSupported { path: reader.file.path().into(), what })
+        }
+    }
+}
+
+/// The tokens that a score is made of.
+fn answers(reader: &Reader, name: &str, config: &Json) -> Result<(usize, Option<usize>), Error> {
+    let token = |key: &str| config[key].as_u64().map(|token| token as usize);
+    match (token("true_token_id"), token("false_token_id")) {
+        (Some(yes), no) if no.is_some() || config["false_token_id"].is_null() => Ok((yes, no)),
+        _ => {
+            Err(reader.bad(name, "without the number of a token", "true_token_id is needed, and false_token_id may be"))
+        }
+    }
 }
 
 /// As GGUF numbers it.

@@ -1,5 +1,6 @@
 //! Rope frequencies with their scaling, from either file's way of saying it.
 
+use crate::config::{Beyond, QueryGrowth};
 use crate::keys::{self, Reader};
 use crate::weights::Role;
 use crate::{ArchDescriptor, Error, ModelConfig, Rope, Weights};
@@ -11,9 +12,28 @@ use std::f64::consts::PI;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scaling {
     None,
-    Linear { factor: f64 },
-    Llama3 { factor: f64, low: f64, high: f64, original: f64 },
-    Yarn { factor: f64, original: f64, fast: f64, slow: f64, magnitude: Option<f64>, truncate: bool },
+    Linear {
+        factor: f64,
+    },
+    Llama3 {
+        factor: f64,
+        low: f64,
+        high: f64,
+        original: f64,
+    },
+    /// By divisors that the file lists, one list for contexts up to the original one and one for longer ones.
+    Listed {
+        original: f64,
+        magnitude: f64,
+    },
+    Yarn {
+        factor: f64,
+        original: f64,
+        fast: f64,
+        slow: f64,
+        magnitude: Option<f64>,
+        truncate: bool,
+    },
 }
 
 /// Computes the ropes of full and of sliding layers and drops the second where it is the same.
@@ -24,54 +44,131 @@ pub fn fill(
     file: &ModelFile,
     weights: &Weights,
 ) -> Result<(), Error> {
-    let [full, sliding] = match reader.json() {
-        Some(json) => from_json(descriptor, reader, config, json)?,
-        None => from_gguf(descriptor, reader, config)?,
-    };
-    let mut ropes = vec![rope(config.rotated, full), rope(config.rotated, sliding)];
-    if let Some(slice) = weights.global(Role::RopeFactors) {
+    let tensor = |role| {
+        let slice = weights.global(role)?;
         let tensor = &file.tensors()[slice.tensor];
-        let mut factors = vec![0.0; slice.cols];
-        (tensor.dtype.format().decode)(file.planes(tensor), &mut factors);
-        for rope in &mut ropes {
-            for (frequency, factor) in rope.frequencies.iter_mut().zip(&factors) {
-                *frequency /= factor;
-            }
+        let mut values = vec![0.0; slice.cols];
+        (tensor.dtype.format().decode)(file.planes(tensor), &mut values);
+        Some(values)
+    };
+    let lists = [Role::RopeShort, Role::RopeLong].map(tensor);
+    let pair = match reader.json() {
+        Some(json) => from_json(descriptor, reader, config, json)?,
+        None => from_gguf(descriptor, reader, config, lists[0].is_some())?,
+    };
+    let lists = match (reader.json(), pair[0].1) {
+        (Some(json), Scaling::Listed { .. }) => {
+            [list(reader, config, json, "short_factor")?, list(reader, config, json, "long_factor")?]
         }
-    }
-    if ropes.iter().any(|r| r.frequencies.iter().any(|f| !f.is_finite())) {
+        _ => lists,
+    };
+    let divided = |divisors: &[f32]| -> Vec<Rope> {
+        let mut ropes = pair.map(|p| rope(config.rotated, p)).to_vec();
+        for rope in &mut ropes {
+            rope.frequencies.iter_mut().zip(divisors).for_each(|(frequency, divisor)| *frequency /= divisor);
+        }
+        ropes
+    };
+    let [short, long] = lists;
+    let mut ropes = divided(&short.or_else(|| tensor(Role::RopeFactors)).unwrap_or_default());
+    let mut beyond = match (long, pair[0].1) {
+        (Some(long), Scaling::Listed { original, .. }) => {
+            Some(Beyond { positions: original as usize, ropes: divided(&long) })
+        }
+        _ => None,
+    };
+    let finite = |r: &Rope| r.magnitude.is_finite() && r.frequencies.iter().all(|f| f.is_finite());
+    if !ropes.iter().chain(beyond.iter().flat_map(|b| &b.ropes)).all(finite) {
         return Err(reader.bad("rope", "not finite", "finite frequencies are needed"));
     }
     if config.layers.iter().all(|l| l.rope.is_none()) {
         ropes.clear();
+        beyond = None;
     } else if ropes[0] == ropes[1] {
         ropes.pop();
+        beyond.iter_mut().for_each(|b| b.ropes.truncate(1));
         for layer in &mut config.layers {
             layer.rope = layer.rope.map(|_| 0);
         }
     }
-    config.ropes = ropes;
+    (config.ropes, config.beyond) = (ropes, beyond);
+    config.query_growth = query_growth(reader, config)?;
     Ok(())
+}
+
+/// The parameters of full layers' rope in config.json.
+fn parameters<'a>(json: &'a Json) -> Option<&'a Json> {
+    let new = json.get("rope_parameters").filter(|v| v.is_object());
+    let new = new.map(|new| new.get("full_attention").filter(|v| v.is_object()).unwrap_or(new));
+    new.or_else(|| json.get("rope_scaling").filter(|v| v.is_object()))
+}
+
+/// A list of divisors in config.json, one for each pair.
+fn list<'a>(reader: &Reader<'a>, config: &ModelConfig, json: &'a Json, key: &str) -> Result<Option<Vec<f32>>, Error> {
+    let pairs = config.rotated / 2;
+    let numbers = |v: &Json| {
+        let numbers = v.as_array()?.iter().map(|n| n.as_f64().filter(|n| *n > 0.0).map(|n| n as f32));
+        numbers.collect::<Option<Vec<f32>>>().filter(|list| list.len() == pairs)
+    };
+    let expected = format!("a list of {pairs} numbers above 0 is needed");
+    let found = parameters(json).map(|p| reader.member(p, &[key], &expected, numbers)).transpose()?.flatten();
+    match found {
+        Some(list) => Ok(Some(list)),
+        None => Err(Error::MissingKey { path: reader.file.path().into(), key: format!("rope_scaling.{key}") }),
+    }
+}
+
+/// How queries grow with their position, where the file says so.
+fn query_growth(reader: &Reader, config: &ModelConfig) -> Result<Option<QueryGrowth>, Error> {
+    const SLOPE: &str = "llama_4_scaling_beta";
+    let (slope, period) = match reader.json() {
+        Some(json) => {
+            let Some(object) = parameters(json) else { return Ok(None) };
+            let number = |key: &str| reader.member(object, &[key], "a number is needed", Json::as_f64);
+            (number(SLOPE)?.map(|v| v as f32), number("original_max_position_embeddings")?.map(|v| v as f32))
+        }
+        None => {
+            let period = reader.uint(keys::ROPE_ORIGINAL_CONTEXT)?.map(|v| v as f32);
+            (reader.float(keys::QUERY_GROWTH)?, period)
+        }
+    };
+    let Some(slope) = slope.filter(|slope| *slope != 0.0) else { return Ok(None) };
+    let growth = QueryGrowth { slope, period: period.unwrap_or(config.context as f32) };
+    let name = if reader.json().is_some() { SLOPE } else { keys::QUERY_GROWTH.gguf };
+    if !slope.is_finite() || growth.period.is_nan() || growth.period < 1.0 {
+        return Err(reader.bad(name, slope, "a finite number, and a period of positions, are needed"));
+    }
+    // It goes with the rotation of queries.
+    if config.rotated != config.head_dim || config.layers.iter().any(|l| l.rope.is_none()) {
+        return Err(reader.bad(name, slope, "it is supported only where whole heads rotate in every layer"));
+    }
+    Ok(Some(growth))
 }
 
 /// Base and scaling of full and of sliding layers.
 pub(crate) type Pair = [(f64, Scaling); 2];
 
 /// Divisors of the frequencies, for the scaling that GGUF states as a tensor of them.
-pub(crate) fn divisors(rotated: usize, base: f64, scaling: Scaling) -> Option<Vec<f32>> {
-    matches!(scaling, Scaling::Llama3 { .. }).then(|| {
-        let (plain, scaled) = (rope(rotated, (base, Scaling::None)), rope(rotated, (base, scaling)));
-        plain.frequencies.iter().zip(&scaled.frequencies).map(|(p, s)| p / s).collect()
-    })
+pub(crate) fn divisors(role: Role, config: &ModelConfig, (base, scaling): (f64, Scaling)) -> Option<Vec<f32>> {
+    let scaled = match (role, scaling) {
+        (Role::RopeFactors, Scaling::Llama3 { .. }) => rope(config.rotated, (base, scaling)),
+        (Role::RopeShort, Scaling::Listed { .. }) => config.ropes.first()?.clone(),
+        (Role::RopeLong, Scaling::Listed { .. }) => config.beyond.as_ref()?.ropes.first()?.clone(),
+        _ => return None,
+    };
+    let plain = rope(config.rotated, (base, Scaling::None));
+    Some(plain.frequencies.iter().zip(&scaled.frequencies).map(|(p, s)| p / s).collect())
 }
 
-fn from_gguf(descriptor: &ArchDescriptor, reader: &Reader, config: &ModelConfig) -> Result<Pair, Error> {
+fn from_gguf(descriptor: &ArchDescriptor, reader: &Reader, config: &ModelConfig, listed: bool) -> Result<Pair, Error> {
     let float = |key| reader.float(key).map(|v| v.map(f64::from));
     let base = float(keys::ROPE_BASE)?.unwrap_or(10_000.0);
     let old_factor = float(keys::ROPE_FACTOR_OLD)?;
     let factor = float(keys::ROPE_FACTOR)?.or(old_factor).filter(|f| *f != 0.0);
     let original = float_uint(reader, keys::ROPE_ORIGINAL_CONTEXT)?.unwrap_or(config.context as f64);
+    let magnitude = float(keys::ROPE_MAGNITUDE)?;
     let scaling = match (reader.text(keys::ROPE_SCALING)?, factor) {
+        _ if listed => Scaling::Listed { original, magnitude: magnitude.unwrap_or(1.0) },
         (Some("none"), _) | (None, None) => Scaling::None,
         (Some("linear") | None, factor) => Scaling::Linear { factor: factor.unwrap_or(1.0) },
         (Some("yarn"), Some(factor)) => Scaling::Yarn {
@@ -79,7 +176,10 @@ fn from_gguf(descriptor: &ArchDescriptor, reader: &Reader, config: &ModelConfig)
             original,
             fast: float(keys::ROPE_BETA_FAST)?.unwrap_or(32.0),
             slow: float(keys::ROPE_BETA_SLOW)?.unwrap_or(1.0),
-            magnitude: float(keys::ROPE_MAGNITUDE)?.map(|m| m * (0.1 * factor.ln() + 1.0)),
+            magnitude: match (magnitude, float(keys::ROPE_LOG_MULTIPLIER)?.filter(|m| *m != 0.0)) {
+                (Some(magnitude), _) => Some(magnitude * (0.1 * factor.ln() + 1.0)),
+                (None, multiplier) => multiplier.map(|m| stretch(factor, 1.0) / stretch(factor, m)),
+            },
             truncate: true,
         },
         (Some("yarn"), None) => return Err(reader.missing(keys::ROPE_FACTOR)),
@@ -150,12 +250,17 @@ fn scaling<'a>(reader: &Reader<'a>, config: &ModelConfig, json: &'a Json, s: &'a
             high: need("high_freq_factor")?,
             original: original()?,
         },
+        "longrope" | "su" => {
+            let original = original()?;
+            let factor = config.context as f64 / original;
+            let usual = if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / original.ln()).sqrt() };
+            Scaling::Listed { original, magnitude: number("attention_factor")?.unwrap_or(usual) }
+        }
         "yarn" => {
             let factor = need("factor")?;
-            let stretch = |scale: f64| if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 };
             let magnitude = match (number("attention_factor")?, number("mscale")?, number("mscale_all_dim")?) {
                 (Some(m), _, _) => Some(m),
-                (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => Some(stretch(m) / stretch(all)),
+                (None, Some(m), Some(all)) if m != 0.0 && all != 0.0 => Some(stretch(factor, m) / stretch(factor, all)),
                 _ => None,
             };
             Scaling::Yarn {
@@ -171,6 +276,11 @@ fn scaling<'a>(reader: &Reader<'a>, config: &ModelConfig, json: &'a Json, s: &'a
     })
 }
 
+/// YaRN's factor on sines and cosines.
+fn stretch(factor: f64, scale: f64) -> f64 {
+    if factor <= 1.0 { 1.0 } else { 0.1 * scale * factor.ln() + 1.0 }
+}
+
 fn unknown(reader: &Reader, kind: &str) -> Error {
     Error::NotSupported { path: reader.file.path().into(), what: format!("rope scaling {}", Name::new(kind)) }
 }
@@ -181,6 +291,10 @@ fn rope(rotated: usize, (base, scaling): (f64, Scaling)) -> Rope {
     let mut magnitude = 1.0;
     let frequency: Box<dyn Fn(usize) -> f64> = match scaling {
         Scaling::None => Box::new(plain),
+        Scaling::Listed { magnitude: given, .. } => {
+            magnitude = given;
+            Box::new(plain)
+        }
         Scaling::Linear { factor } => Box::new(move |i| plain(i) / factor),
         Scaling::Llama3 { factor, low, high, original } => Box::new(move |i| {
             // Long waves are stretched, short ones kept, those between blended.
@@ -190,7 +304,7 @@ fn rope(rotated: usize, (base, scaling): (f64, Scaling)) -> Rope {
             keep * f + (1.0 - keep) * f / factor
         }),
         Scaling::Yarn { factor, original, fast, slow, magnitude: given, truncate } => {
-            magnitude = given.unwrap_or(if factor <= 1.0 { 1.0 } else { 0.1 * factor.ln() + 1.0 });
+            magnitude = given.unwrap_or(stretch(factor, 1.0));
             // The pair that makes `turns` turns over the original context.
             let pair = |turns: f64| rotated as f64 * (original / (turns * 2.0 * PI)).ln() / (2.0 * base.ln());
             let (mut first, mut last) = (pair(fast), pair(slow));

@@ -1,6 +1,6 @@
 //! Canonical weights: which tensor of a file, or which rows of one, plays which role.
 
-use crate::{ArchDescriptor, Error, ModelConfig};
+use crate::{ArchDescriptor, Error, ModelConfig, Pooling};
 use akunu_formats::{Container, ModelFile, Name as TensorName, Tensor};
 use std::collections::{HashMap, HashSet};
 
@@ -13,6 +13,9 @@ pub enum Role {
     Output,
     /// Divisors of the rope frequencies, one per pair.
     RopeFactors,
+    /// The same for contexts up to the original one, and for longer ones.
+    RopeShort,
+    RopeLong,
     AttnNorm,
     AttnNormBias,
     Q,
@@ -50,6 +53,12 @@ pub enum Role {
     HeadNorm,
     Classes,
     ClassesBias,
+    /// The output's rows of two answers, where a score is how much likelier the first is.
+    Yes,
+    No,
+    /// Dense layers after pooling.
+    Dense1,
+    Dense2,
     /// Convolutions over an encoder's frames, three taps each; the second takes every other position.
     Conv1,
     Conv1Bias,
@@ -76,6 +85,9 @@ pub enum StackedRows {
     V,
     Gate,
     Up,
+    First,
+    /// Where there is one.
+    Second,
 }
 
 /// One row of a name map; `{}` in the pattern is the layer.
@@ -112,6 +124,11 @@ pub struct TensorSlice {
     pub cols: usize,
 }
 
+/// One row of a tensor some files of the family have.
+pub const fn maybe_row(role: Role, pattern: &'static str, rows: StackedRows) -> Name {
+    Name { role, pattern, rows, required: false }
+}
+
 /// The weights of a model by role and layer.
 pub struct Weights {
     slices: HashMap<(Role, Option<usize>), TensorSlice>,
@@ -133,6 +150,12 @@ impl Weights {
         self.slices.get(&(role, layer)).copied()
     }
 
+    /// Gives a role to a row of a weight of the whole model; `None` where it has no such row.
+    pub(crate) fn name_row(&mut self, role: Role, of: TensorSlice, row: usize) -> Option<()> {
+        let slice = TensorSlice { row: of.row + row, rows: 1, ..of };
+        (row < of.rows).then(|| self.slices.insert((role, None), slice)).map(|_| ())
+    }
+
     /// Every weight with its role and layer, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = (Role, Option<usize>, TensorSlice)> {
         self.slices.iter().map(|(&(role, layer), &slice)| (role, layer, slice))
@@ -144,10 +167,20 @@ const IGNORED_SUFFIXES: &[&str] =
     &["rotary_emb.inv_freq", "attn_rot_embd", "attn.masked_bias", "embeddings.position_ids"];
 
 /// Heads for the tasks encoders were trained with.
-const IGNORED_PREFIXES: &[&str] = &["cls.predictions.", "cls.seq_relationship.", "decoder.bias"];
+const IGNORED_PREFIXES: &[&str] = &["cls.predictions.", "cls.seq_relationship.", "decoder.bias", "pooler."];
+
+/// Parts of models that do more than read and write text, and what they are for: the text is computed without them.
+const TOWERS: &[(&str, &str)] = &[
+    ("vision_tower.", "vision"),
+    ("multi_modal_projector.", "vision"),
+    ("embed_vision.", "vision"),
+    ("audio_tower.", "audio"),
+    ("embed_audio.", "audio"),
+];
 
 /// What HF puts before every name of the model proper, or leaves away, depending on the class that was saved.
-const PREFIXES: &[&str] = &["model.", "bert.", "roberta."];
+const PREFIXES: &[&str] =
+    &["language_model.model.", "language_model.", "model.language_model.", "model.", "bert.", "roberta."];
 
 fn bare(name: &str) -> &str {
     PREFIXES.iter().find_map(|p| name.strip_prefix(p)).unwrap_or(name)
@@ -180,6 +213,9 @@ pub fn resolve(
         };
         claimed.insert(index);
         let tensor = &file.tensors()[index];
+        if entry.rows == StackedRows::Second && tensor.rows() < 2 {
+            return Ok(());
+        }
         slices.insert((entry.role, layer), slice(descriptor, config, entry, index, tensor, file)?);
         Ok(())
     };
@@ -193,12 +229,25 @@ pub fn resolve(
     Ok(Weights { slices })
 }
 
+/// What the file's towers are for, which are left out.
+pub fn left_out(file: &ModelFile) -> Vec<&'static str> {
+    let mut kinds: Vec<&str> = file.tensors().iter().filter_map(|t| tower(&t.name)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+fn tower(name: &str) -> Option<&'static str> {
+    TOWERS.iter().find(|(prefix, _)| bare(name).starts_with(prefix)).map(|(_, kind)| *kind)
+}
+
 /// Refuses a file with tensors that nobody claims: computing without them would be silently wrong.
 pub fn nothing_left(descriptor: &ArchDescriptor, file: &ModelFile, claimed: &HashSet<usize>) -> Result<(), Error> {
     let stray = file.tensors().iter().enumerate().find(|(i, t)| {
         !claimed.contains(i)
             && !IGNORED_SUFFIXES.iter().any(|s| t.name.trim_end_matches(".weight").ends_with(s))
-            && !IGNORED_PREFIXES.iter().any(|p| t.name.starts_with(p))
+            && !IGNORED_PREFIXES.iter().any(|p| bare(&t.name).starts_with(p))
+            && tower(&t.name).is_none()
     });
     if let Some((_, tensor)) = stray {
         return Err(Error::UnexpectedTensor {
@@ -217,7 +266,7 @@ pub(crate) fn shape(role: Role, c: &ModelConfig) -> Vec<usize> {
         Role::TokenEmbedding | Role::Output => vec![c.vocab, c.dim],
         Role::OutputNorm | Role::OutputNormBias | Role::AttnNorm | Role::AttnNormBias => vec![c.dim],
         Role::AttnPostNorm | Role::FfnNorm | Role::FfnNormBias | Role::FfnPostNorm => vec![c.dim],
-        Role::RopeFactors => vec![c.rotated / 2],
+        Role::RopeFactors | Role::RopeShort | Role::RopeLong => vec![c.rotated / 2],
         Role::Q => vec![q, c.dim],
         Role::K | Role::V => vec![kv, c.dim],
         Role::QBias => vec![q],
@@ -236,6 +285,9 @@ pub(crate) fn shape(role: Role, c: &ModelConfig) -> Vec<usize> {
         Role::HeadBias | Role::HeadNorm => vec![c.dim],
         Role::Classes => vec![c.classes, c.dim],
         Role::ClassesBias => vec![c.classes],
+        Role::Yes | Role::No => vec![1, c.dim],
+        Role::Dense1 => vec![c.dense[0], c.dim],
+        Role::Dense2 => vec![c.dense[1], c.dense[0]],
         Role::Conv1 => vec![c.dim, c.mels, 3],
         Role::Conv2 => vec![c.dim, c.dim, 3],
         Role::Conv1Bias | Role::Conv2Bias | Role::CrossNorm | Role::CrossNormBias | Role::CrossOutBias => vec![c.dim],
@@ -267,6 +319,9 @@ fn slice(
         Role::TokenEmbedding => config.vocab = table,
         Role::Segments => config.segments = table,
         Role::Classes => config.classes = table,
+        Role::Yes => (config.classes, config.head_pooling) = (1, Pooling::Last),
+        Role::Dense1 => config.dense[0] = table,
+        Role::Dense2 => config.dense[1] = table,
         // A model has as many positions as its table has rows left.
         Role::Positions => config.context = config.context.min(table.saturating_sub(first)).max(1),
         _ => {}
@@ -289,6 +344,10 @@ fn slice(
         StackedRows::Q | StackedRows::K | StackedRows::V => {
             expected[0] = q + 2 * kv;
             [0, q, q + kv][entry.rows as usize - StackedRows::Q as usize]
+        }
+        StackedRows::First | StackedRows::Second => {
+            expected[0] = table.min(2);
+            entry.rows as usize - StackedRows::First as usize
         }
         StackedRows::Gate | StackedRows::Up => {
             expected[0] = 2 * c.ffn;

@@ -3,7 +3,9 @@
 mod support;
 
 use akunu_arch::{Model, ModelConfig, Role, RopeStyle};
+use akunu_formats::ModelFile;
 use akunu_formats::gguf::Array;
+use akunu_testkit::{TempDir, fixtures};
 use serde_json::json;
 use support::*;
 
@@ -122,6 +124,83 @@ fn frequencies_fall_from_one_and_are_stretched_as_the_file_says() {
     let yarn = rope(wide(hf()).set("rope_scaling", yarn));
     near(&[yarn.magnitude], &[0.1 * 4f64.ln() + 1.0]);
     near(&yarn.frequencies, &[1.0, 0.1 / 4.0, 0.01 / 4.0, 0.001 / 4.0]);
+}
+
+#[test]
+fn long_contexts_have_divisors_of_their_own() {
+    let scaling =
+        json!({"type": "longrope", "short_factor": [1.0, 1.0, 2.0, 2.0], "long_factor": [1.0, 2.0, 4.0, 8.0]});
+    let model = wide(hf()).set("rope_scaling", scaling).set("original_max_position_embeddings", json!(16)).read();
+    let mut model = model.unwrap();
+    let magnitude = (1.0 + 4f64.ln() / 16f64.ln()).sqrt();
+    model.for_context(16);
+    near(&model.config.ropes[0].frequencies, &[1.0, 0.1, 0.005, 0.0005]);
+    model.for_context(17);
+    near(&model.config.ropes[0].frequencies, &[1.0, 0.05, 0.0025, 0.000_125]);
+    near(&[model.config.ropes[0].magnitude], &[magnitude]);
+}
+
+#[test]
+fn queries_grow_where_the_file_says_so() {
+    let parameters = json!({"rope_type": "default", "rope_theta": 100.0, "llama_4_scaling_beta": 0.25,
+        "original_max_position_embeddings": 16});
+    let theirs = config(hf().without("rope_theta").set("rope_parameters", parameters).read()).query_growth;
+    let ours = gguf().set("llama.attention.temperature_scale", 0.25f32);
+    let ours = config(ours.set("llama.rope.scaling.original_context_length", 16u32).read()).query_growth;
+    assert_eq!(ours, theirs);
+    assert_eq!(ours.map(|g| (g.slope, g.period)), Some((0.25, 16.0)));
+    let partial = hf().set("partial_rotary_factor", json!(0.5));
+    let growing = json!({"rope_type": "default", "llama_4_scaling_beta": 0.25, "original_max_position_embeddings": 16});
+    let message = refused(partial.set("rope_scaling", growing).read());
+    assert!(message.contains("llama_4_scaling_beta") && message.contains("whole heads"), "{message}");
+}
+
+#[test]
+fn the_text_of_a_model_that_also_sees_is_a_model_of_text() {
+    let plain = hf();
+    let mut seeing = hf();
+    let mut text = seeing.config.clone();
+    text.as_object_mut().unwrap().remove("architectures");
+    seeing.config = json!({"architectures": ["Mistral3ForConditionalGeneration"], "text_config": text});
+    for prefix in ["language_model.model.", "model.language_model."] {
+        seeing.tensors = plain.tensors.clone();
+        for (name, _) in &mut seeing.tensors {
+            *name = name.replace("model.", prefix);
+        }
+        seeing.tensors.push(("model.vision_tower.patch_conv.weight".into(), vec![2, 2]));
+        seeing.tensors.push(("multi_modal_projector.linear_1.weight".into(), vec![2, 2]));
+        let model = seeing.read().unwrap();
+        assert_eq!(model.config, config(plain.read()));
+        assert_eq!(model.left_out, ["vision"]);
+    }
+    assert!(plain.read().unwrap().left_out.is_empty());
+}
+
+#[test]
+fn a_file_may_say_that_nothing_rotates() {
+    let granite = |position: &str| {
+        let model = hf().set("architectures", json!(["GraniteForCausalLM"]));
+        config(model.set("position_embedding_type", json!(position)).read()).ropes.len()
+    };
+    assert_eq!((granite("rope"), granite("nope")), (1, 0));
+    let llama = config(gguf().set("llama.rope.scaling.finetuned", false).read());
+    assert_eq!(llama.ropes.len(), 1, "which means something else in other families");
+}
+
+#[test]
+fn configurations_that_transformers_5_writes_say_what_published_ones_do() {
+    let mut seen = 0;
+    for source in fixtures::models("hf").into_iter().filter(|dir| !fixtures::was_cast(dir)) {
+        let dir = TempDir::new();
+        std::fs::copy(source.join("model.safetensors"), dir.join("model.safetensors")).unwrap();
+        let read = |name: &str| {
+            std::fs::copy(source.join(name), dir.join("config.json")).unwrap();
+            Model::read(&ModelFile::open(dir.path()).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}")).config
+        };
+        assert_eq!(read("config.transformers5.json"), read("config.json"), "{}", source.display());
+        seen += 1;
+    }
+    println!("{seen} models");
 }
 
 #[test]

@@ -19,9 +19,15 @@ fn a_file_names_at_most_one_family() {
     let (mut gguf, mut hf) = (HashSet::new(), HashSet::new());
     for family in FAMILIES {
         assert!(gguf.insert(family.name), "{} twice", family.name);
+        assert!(
+            family.gguf_as.is_none_or(|other| other.gguf_as.is_none()),
+            "{}: as what another passes as",
+            family.name
+        );
         assert!(!family.hf.is_empty(), "{} has no name in config.json", family.name);
         for name in family.hf {
-            assert!(hf.insert(name), "{name} twice");
+            // A name may say nothing of what a row sees; then the configuration does.
+            assert!(hf.insert((name, family.causal)), "{name} twice");
         }
     }
 }

@@ -13,6 +13,16 @@ fn check<'a>(rows: impl IntoIterator<Item = (String, &'a [&'a str], String)>) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Rope scaling by lists of divisors.
+fn long(short: Json, original: u64) -> Json {
+    json!({"type": "longrope", "short_factor": short, "long_factor": [2.0, 2.0], "original_max_position_embeddings": original})
+}
+
+/// Rope parameters of queries that grow with their position.
+fn growing(slope: Json, period: f64) -> Json {
+    json!({"rope_type": "default", "llama_4_scaling_beta": slope, "original_max_position_embeddings": period})
+}
+
 #[test]
 fn numbers_of_config_json_are_within_bounds() {
     let rows: &[(&str, Json, &[&str])] = &[
@@ -46,6 +56,17 @@ fn numbers_of_config_json_are_within_bounds() {
         ("rope_scaling", json!({"rope_type": "linear"}), &["rope_scaling.factor"]),
         ("rope_scaling", json!({"rope_type": "linear", "factor": 0.0}), &["rope_scaling.factor"]),
         ("rope_scaling", json!({"rope_type": "spiral", "factor": 2.0}), &["not supported", "spiral"]),
+        ("rope_scaling", json!({"rope_type": "longrope"}), &["short_factor"]),
+        ("rope_scaling", long(json!([1.0, 1.0, 1.0]), 16), &["short_factor", "2 numbers"]),
+        ("rope_scaling", long(json!([1.0, 0.0]), 16), &["short_factor", "above 0"]),
+        ("rope_scaling", long(json!([1.0, "x"]), 16), &["short_factor"]),
+        ("rope_scaling", long(json!([1.0, 1.0]), 0), &["rope", "finite"]),
+        ("rope_scaling", long(json!([1.0, 1.0]), 1), &["rope", "finite"]),
+        ("rope_scaling", growing(json!("much"), 16.0), &["llama_4_scaling_beta", "number"]),
+        ("rope_scaling", growing(json!(1e300), 16.0), &["llama_4_scaling_beta", "finite"]),
+        ("rope_scaling", growing(json!(0.1), 0.0), &["llama_4_scaling_beta", "period"]),
+        ("use_bidirectional_attention", json!(true), &["not supported", "both sides"]),
+        ("text_config", json!({}), &["hidden_size"]),
         ("layer_types", json!(["full_attention"]), &["layer_types", "2 layers"]),
         ("layer_types", json!(["full_attention", "linear_attention"]), &["layer_types", "linear_attention"]),
         ("no_rope_layers", json!([1, 1, 1]), &["no_rope_layers", "2 layers"]),

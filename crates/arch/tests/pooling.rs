@@ -61,11 +61,41 @@ fn modules_beside_safetensors_name_the_way() {
         (modules(), json!({}), "1_Pooling/config.json"),
         (modules(), json!({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true}), "1_Pooling/config.json"),
         (modules(), json!({"pooling_mode_max_tokens": true}), "1_Pooling/config.json"),
-        (json!([module("Transformer"), module("Dense")]), json!({}), "Dense"),
+        (json!([module("Transformer"), module("Dropout")]), json!({}), "Dropout"),
     ] {
         let message = with(modules, pooling).unwrap_err();
         assert!(message.contains(part) && !message.contains('\n'), "{message}");
     }
     let missing = changed("hf/bert", |_| {}, &[("modules.json", modules())]).map(|_| ()).unwrap_err();
     assert!(missing.contains("no such file"), "{missing}");
+}
+
+#[test]
+fn dense_layers_after_the_model_are_products_and_nothing_else() {
+    let module = json!([{"type": "sentence_transformers.models.Dense", "path": "1_Pooling"}]);
+    let with = |activation: &str, modules: &Json| {
+        let config = json!({"activation_function": activation, "bias": false});
+        changed("hf/bert", |_| {}, &[("modules.json", modules.clone()), ("1_Pooling/config.json", config)])
+    };
+    // There is no such file: what a dense layer is made of must be beside it.
+    assert!(with("torch.nn.modules.linear.Identity", &module).err().unwrap().contains("model.safetensors"));
+    let outside = json!([{"type": "Dense", "path": "../elsewhere"}]);
+    assert!(with("torch.nn.modules.linear.Identity", &outside).err().unwrap().contains("plain folder name"));
+}
+
+#[test]
+fn answers_are_tokens_of_the_vocabulary() {
+    let modules =
+        json!([{"type": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore", "path": "1_Pooling"}]);
+    let with = |config: Json| {
+        let files = [("modules.json", modules.clone()), ("1_Pooling/config.json", config)];
+        changed("hf/qwen3", |_| {}, &files).map(|m| (m.config.classes, m.config.head_pooling))
+    };
+    assert_eq!(with(json!({"true_token_id": 5, "false_token_id": 7})), Ok((1, Pooling::Last)));
+    assert_eq!(with(json!({"true_token_id": 5, "false_token_id": null})), Ok((1, Pooling::Last)));
+    for wrong in [json!({}), json!({"true_token_id": "yes"}), json!({"true_token_id": 5, "false_token_id": "no"})] {
+        assert!(with(wrong).unwrap_err().contains("true_token_id"));
+    }
+    let outside = with(json!({"true_token_id": 5, "false_token_id": 1_000_000})).unwrap_err();
+    assert!(outside.contains("vocabulary"), "{outside}");
 }

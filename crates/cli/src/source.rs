@@ -1,6 +1,7 @@
 //! The MODEL argument: a path, a directory, a short name, or the model inside the binary.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use akunu::{Engine, Limits, LoadOptions};
@@ -10,6 +11,7 @@ use clap::ArgMatches;
 
 use crate::failure::failure;
 use crate::names;
+use crate::terminal;
 
 /// The name of the model inside the binary.
 pub const EMBEDDED: &str = "embedded";
@@ -60,7 +62,16 @@ impl Source {
     }
 
     pub fn load(&self, options: LoadOptions) -> Result<Engine> {
-        Ok(Engine::from_file(self.open(options.limits)?, options)?)
+        let engine = Engine::from_file(self.open(options.limits)?, options)?;
+        let left_out = &engine.model().left_out;
+        if !left_out.is_empty() {
+            writeln!(
+                terminal::err(),
+                "The model's {} is not used: it runs as a model of text.",
+                left_out.join(" and ")
+            )?;
+        }
+        Ok(engine)
     }
 
     /// What it is called in output.

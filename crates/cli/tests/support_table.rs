@@ -14,7 +14,7 @@ fn table() -> String {
     for family in FAMILIES {
         let title = family.hf[0].split("For").next().unwrap_or_default().trim_end_matches("Model");
         let classes = family.hf.iter().map(|c| format!("`{c}`")).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(out, "| {title} | `{}` | {classes} |", family.name);
+        let _ = writeln!(out, "| {title} | `{}` | {classes} |", family.gguf_as.unwrap_or(family).name);
     }
     let names = |keep: &dyn Fn(&akunu_dtype::Format) -> bool| {
         FORMATS.iter().filter(|f| keep(f)).map(|f| f.name).collect::<Vec<_>>().join(" ")

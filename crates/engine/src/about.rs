@@ -81,7 +81,7 @@ impl About {
             bytes,
             format: format.map_or(DType::F32, |(format, _)| format),
             context: config.context,
-            width: config.dim,
+            width: config.embedding_width(),
             vocab: config.vocab,
             layers: config.layers.len(),
         })

@@ -57,6 +57,8 @@ pub struct TextEncoder {
     vocab: usize,
     /// Tokens of a text, at most.
     context: usize,
+    /// What it is asked about a pair; see [`Model::question`].
+    question: Option<Arc<str>>,
 }
 
 /// A loaded model that reads texts.
@@ -80,7 +82,14 @@ impl Embedder {
 
     /// Of the options, those about a KV cache do not matter.
     pub fn from_file(file: ModelFile, options: LoadOptions, reading: Reading) -> Result<Embedder, Error> {
-        let opened = Opened::read(file, &options)?;
+        let mut opened = Opened::read(file, &options)?;
+        // More positions than the model has a table for, or was made for, mean nothing to it.
+        let context = options.context.unwrap_or(DEFAULT_CONTEXT).min(opened.model.config.context).max(1);
+        opened.model.for_context(context);
+        if reading == Reading::Scores && opened.model.config.classes == 0 && opened.model.descriptor.question.is_some()
+        {
+            opened.answer_yes_or_no()?;
+        }
         let model = &opened.model;
         let config = &model.config;
         let asked = match reading {
@@ -89,14 +98,16 @@ impl Embedder {
         };
         // A causal model's last token is the only one that saw all.
         let usual = if model.descriptor.causal { Pooling::Last } else { Pooling::Mean };
-        let pooling = asked.or(config.pooling).unwrap_or(usual);
+        let pooling = match reading {
+            Reading::Scores => config.head_pooling,
+            _ => asked.or(config.pooling).unwrap_or(usual),
+        };
         let (output, width) = match reading {
-            Reading::Embedding(_) if pooling == Pooling::Mean => (Output::Mean, config.dim),
-            Reading::Embedding(_) | Reading::Hidden => (Output::Hidden, config.dim),
+            Reading::Embedding(_) if pooling == Pooling::Mean => (Output::Mean, config.embedding_width()),
+            Reading::Embedding(_) => (Output::Picked, config.embedding_width()),
+            Reading::Hidden => (Output::Hidden, config.dim),
             Reading::Scores => (Output::Scores, config.classes),
         };
-        // More positions than the model has a table for, or was made for, mean nothing to it.
-        let context = options.context.unwrap_or(DEFAULT_CONTEXT).min(config.context).max(1);
         let backend = options.device.open(&options)?;
         let prefers = backend.preferences();
         let rows = options.chunk.unwrap_or(prefers.prefill_chunk).clamp(1, 1 << 16);
@@ -114,7 +125,8 @@ impl Embedder {
         let loaded = opened.load(backend, programs, steps, Vec::new())?;
         let (file, model, tokenizer) = opened.parts()?;
         let path = file.path().display().to_string().into();
-        let encoder = TextEncoder { tokenizer, path, vocab: model.config.vocab, context };
+        let question = model.question(&file).filter(|_| reading == Reading::Scores).map(Arc::from);
+        let encoder = TextEncoder { tokenizer, path, vocab: model.config.vocab, context, question };
         Ok(Embedder { model, encoder, loaded, reading, pooling, width, rows })
     }
 
@@ -226,7 +238,7 @@ impl Embedder {
             }
             let picked = match (self.reading, self.pooling) {
                 (Reading::Hidden, _) => row..row + length,
-                (Reading::Embedding(_), Pooling::Last) => row + length - 1..row + length,
+                (_, Pooling::Last) => row + length - 1..row + length,
                 _ => row..row + 1,
             };
             for at in picked {
@@ -253,12 +265,18 @@ impl TextEncoder {
         Ok(tokens.into())
     }
 
-    /// The tokens of two texts, as a model reads them that compares them: `[before] a [after] b [after]`.
+    /// The tokens of two texts, as a model reads them that compares them: `[before] a [between] b [after]`, or the question about
+    /// them.
     pub fn pair(&self, a: &str, b: &str, too_long: TooLong) -> Result<Text, Error> {
         let tokenizer = self.tokenizer()?;
         let bare = Encode { add_special: false, parse_special: true };
+        if let Some((until, rest)) = self.question.as_ref().and_then(|question| question.split_once("{document}")) {
+            let rest = tokenizer.encode(rest, bare)?;
+            let tokens = tokenizer.encode(&format!("{}{b}", until.replacen("{query}", a, 1)), bare)?;
+            return Ok(self.fit([tokens, rest.clone()].concat(), &rest, too_long)?.into());
+        }
         let (before, after) = tokenizer.frame();
-        let mut tokens = [before, &tokenizer.encode(a, bare)?, after].concat();
+        let mut tokens = [before, &tokenizer.encode(a, bare)?, tokenizer.between()].concat();
         let second = tokens.len();
         if second + after.len() > self.context {
             return Err(Error::TextTooLong { tokens: second + after.len(), context: self.context });

@@ -116,12 +116,13 @@ impl Engine {
     pub fn from_file(file: ModelFile, options: LoadOptions) -> Result<Engine, Error> {
         let backend = options.device.open(&options)?;
         let prefers = backend.preferences();
-        let opened = Opened::read(file, &options)?;
-        let Opened { file, model, .. } = &opened;
-        let context = options.context.unwrap_or(model.config.context.min(DEFAULT_CONTEXT)).max(1);
+        let mut opened = Opened::read(file, &options)?;
+        let context = options.context.unwrap_or(opened.model.config.context.min(DEFAULT_CONTEXT)).max(1);
         if context > MAX_CONTEXT {
             return Err(Error::ContextTooLong { context, most: MAX_CONTEXT });
         }
+        opened.model.for_context(context);
+        let Opened { file, model, .. } = &opened;
 
         let programs = programs(model, file, &options, &prefers)?;
         let footprint = footprint(file, &programs, &options, &*backend);

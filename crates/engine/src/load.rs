@@ -172,6 +172,19 @@ impl Opened {
         Ok(Self { file, model, vocabulary, tally })
     }
 
+    /// Makes a model that writes one that ranks, where its vocabulary has the answers as tokens.
+    pub fn answer_yes_or_no(&mut self) -> Result<(), Error> {
+        let answers = match Tokenizer::from_model_file(&self.file) {
+            Ok(tokenizer) => tokenizer.id_of("yes").zip(tokenizer.id_of("no")),
+            Err(akunu_text::Error::NoTokenizer(_)) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if let Some((yes, no)) = answers {
+            self.model.answer(yes as usize, Some(no as usize));
+        }
+        Ok(())
+    }
+
     /// What is kept of it, once everything is built.
     pub fn parts(self) -> Result<(Arc<ModelFile>, Model, Option<Tokenizer>), Error> {
         Ok((self.file, self.model, self.vocabulary.tokenizer()?))

@@ -53,8 +53,14 @@ fn every_family_in_f32_is_the_model_it_was() {
             assert!(relative_error(&b.frequencies, &a.frequencies) < 1e-6, "{name}: frequencies");
             assert!((a.magnitude - b.magnitude).abs() < 1e-6, "{name}: magnitude");
         }
-        before.ropes.clear();
-        after.ropes.clear();
+        let long = |config: &ModelConfig| config.beyond.iter().flat_map(|b| b.ropes.clone()).collect::<Vec<_>>();
+        for (a, b) in long(&before).iter().zip(&long(&after)) {
+            assert!(relative_error(&b.frequencies, &a.frequencies) < 1e-6, "{name}: frequencies of long contexts");
+        }
+        for config in [&mut before, &mut after] {
+            config.ropes.clear();
+            config.beyond.iter_mut().for_each(|b| b.ropes.clear());
+        }
         assert_eq!(before, after, "{name}");
         let error = relative_error(&logits(&path), &logits(&source));
         assert!(error < 1e-4, "{name}: logits differ by {error}");

@@ -2,8 +2,8 @@
 
 mod support;
 
-use akunu::{Activations, DType, Engine, LoadOptions};
-use akunu_testkit::{cosine, fixtures, golden, relative_error};
+use akunu::{Activations, DType, Engine, LoadOptions, Outputs, StepInput};
+use akunu_testkit::{Golden, cosine, fixtures, golden, relative_error};
 use std::path::Path;
 use support::*;
 
@@ -52,7 +52,7 @@ fn greedy_without_end(engine: &mut Engine, prompt: &[u32], n: usize) -> Vec<u32>
 }
 
 /// Tolerances: 1e-4 with an f32 KV cache, 2e-3 with f16, whose rounding is 5e-4 per value.
-/// The oracle's module was cast as a whole, so its constants are rounded; so are ours here.
+/// Where the oracle's module was cast as a whole, its constants are rounded; so are ours here.
 #[test]
 fn hf_models_give_the_oracles_logits_and_greedy_tokens() {
     let mut failures = Failures::default();
@@ -62,26 +62,87 @@ fn hf_models_give_the_oracles_logits_and_greedy_tokens() {
         if !golden.has("greedy.0") {
             continue;
         }
+        agree(&mut failures, &dir, &golden, fixtures::was_cast(&dir));
+    }
+}
+
+/// Logits at every level, thread count and chunking, with an exact cache also what follows.
+fn agree(failures: &mut Failures, path: &Path, golden: &Golden, round_constants: bool) {
+    for (context, cases) in contexts(path, golden) {
         for way in ways() {
             for (kv, tolerance) in [(DType::F32, 1e-4), (DType::F16, 2e-3)] {
-                let options = LoadOptions { kv, round_constants: true, ..options(way, Activations::F32) };
-                let Some(mut engine) = failures.load(&dir, options) else { continue };
-                for case in cases(&golden) {
-                    let ours = logits(&mut engine, &golden, case);
+                let options = LoadOptions { kv, context, round_constants, ..options(way, Activations::F32) };
+                let Some(mut engine) = failures.load(path, options) else { continue };
+                for &case in &cases {
+                    let ours = logits(&mut engine, golden, case);
                     let error = relative_error(&ours, &golden.f32(&format!("logits.{case}")));
                     failures.check(error <= tolerance, || {
-                        format!("{} case {case}, KV {kv}, {way:?}: relative error {error:.1e}", name(&dir))
+                        format!("{} case {case}, KV {kv}, {way:?}: relative error {error:.1e}", name(path))
                     });
                     if kv != DType::F32 {
                         continue;
                     }
-                    let ours = greedy_without_end(&mut engine, &ids(&golden, case), 24);
+                    let ours = greedy_without_end(&mut engine, &ids(golden, case), 24);
                     let theirs: Vec<u32> = golden.i32(&format!("greedy.{case}")).iter().map(|t| *t as u32).collect();
                     failures.check(ours == theirs, || {
-                        format!("{} case {case}, {way:?}: greedy {ours:?}, not {theirs:?}", name(&dir))
+                        format!("{} case {case}, {way:?}: greedy {ours:?}, not {theirs:?}", name(path))
                     });
                 }
             }
+        }
+    }
+}
+
+/// Weights that no rounding separates from the oracle's: the file's numbers are held to what the directory's are.
+#[test]
+fn gguf_models_in_bf16_give_the_oracles_logits_and_greedy_tokens() {
+    let mut failures = Failures::default();
+    for path in fixtures::models("gguf") {
+        let golden = golden::load(&path.with_extension("golden.safetensors"));
+        if golden.has("greedy.0") && name(&path).ends_with("-BF16.gguf") {
+            agree(&mut failures, &path, &golden, false);
+        }
+    }
+}
+
+/// Sequences of all lengths in one step, and in steps of one token each afterwards: the bits that each gets alone.
+#[test]
+fn a_batch_of_mixed_lengths_gives_each_what_it_gets_alone() {
+    let mut failures = Failures::default();
+    for dir in fixtures::models("hf") {
+        let golden = golden::load(&dir.join("golden.safetensors"));
+        if !golden.has("greedy.0") || fixtures::was_cast(&dir) {
+            continue;
+        }
+        let options = LoadOptions { threads: Some(2), chunk: Some(512), sequences: 8, ..LoadOptions::default() };
+        let Some(mut engine) = failures.load(&dir, options) else { continue };
+        let prompts: Vec<Vec<u32>> = cases(&golden).into_iter().map(|case| ids(&golden, case)).collect();
+        let follow = |case: usize| golden.i32(&format!("greedy.{case}")).iter().map(|t| *t as u32).collect::<Vec<_>>();
+        // All of them, or one: the prompt, then three tokens.
+        let mut run = |which: &[usize]| -> Vec<Vec<u32>> {
+            let mut sequences: Vec<_> = which.iter().map(|_| engine.sequence()).collect();
+            let mut bits = vec![Vec::new(); which.len()];
+            for step in 0..4 {
+                let next: Vec<Vec<u32>> = which
+                    .iter()
+                    .map(|&c| if step == 0 { prompts[c].clone() } else { vec![follow(c)[step - 1]] })
+                    .collect();
+                let mut parts: Vec<StepInput<'_>> = (sequences.iter_mut().zip(&next))
+                    .map(|(sequence, tokens)| StepInput { sequence, tokens, outputs: Outputs::Last, prompt: step == 0 })
+                    .collect();
+                engine.step(&mut parts).unwrap();
+                drop(parts);
+                for (i, bits) in bits.iter_mut().enumerate() {
+                    bits.extend(engine.logits_of(i).iter().map(|v| v.to_bits()));
+                }
+            }
+            bits
+        };
+        let all: Vec<usize> = (0..prompts.len()).collect();
+        let together = run(&all);
+        for case in all {
+            let alone = run(&[case]).swap_remove(0);
+            failures.check(alone == together[case], || format!("{} case {case}: other bits in a batch", name(&dir)));
         }
     }
 }
@@ -98,16 +159,19 @@ fn gguf_models_point_where_the_oracle_points() {
             continue;
         }
         let trained = name(&path).starts_with("stories");
-        for way in ways() {
-            let int8_limit = if trained { 0.999 } else { 0.99 };
-            for (activations, limit) in [(Activations::F32, 0.99999), (Activations::Int8, int8_limit)] {
-                let Some(mut engine) = failures.load(&path, options(way, activations)) else { continue };
-                for case in cases(&golden) {
-                    let ours = logits(&mut engine, &golden, case);
-                    let worst = worst_cosine(&ours, &golden.f32(&format!("logits.{case}")), engine.vocab());
-                    failures.check(worst >= limit, || {
-                        format!("{} case {case}, {activations:?}, {way:?}: cosine {worst:.6}", name(&path))
-                    });
+        for (context, cases) in contexts(&path, &golden) {
+            for way in ways() {
+                let int8_limit = if trained { 0.999 } else { 0.99 };
+                for (activations, limit) in [(Activations::F32, 0.99999), (Activations::Int8, int8_limit)] {
+                    let options = LoadOptions { context, ..options(way, activations) };
+                    let Some(mut engine) = failures.load(&path, options) else { continue };
+                    for &case in &cases {
+                        let ours = logits(&mut engine, &golden, case);
+                        let worst = worst_cosine(&ours, &golden.f32(&format!("logits.{case}")), engine.vocab());
+                        failures.check(worst >= limit, || {
+                            format!("{} case {case}, {activations:?}, {way:?}: cosine {worst:.6}", name(&path))
+                        });
+                    }
                 }
             }
         }

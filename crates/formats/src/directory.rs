@@ -18,6 +18,9 @@ use crate::{json, mlx};
 
 const CONFIG: &str = "config.json";
 const WEIGHTS: &str = "model.safetensors";
+const MODULES: &str = "modules.json";
+/// Published models have two.
+const MAX_DENSE: usize = 8;
 const INDEX: &str = "model.safetensors.index.json";
 
 /// A model directory. A whole `model.safetensors` is preferred to an index, which may be left over from before merging.
@@ -32,7 +35,7 @@ pub(crate) fn open(directory: &Path, limits: &Limits) -> Result<Contents, Error>
         return Err(Error::new(directory, Fault::NoWeights));
     };
     let config = json::read(&directory.join(CONFIG), limits)?;
-    contents(directory.to_path_buf(), config, files)
+    contents(directory.to_path_buf(), config, files, limits)
 }
 
 /// A single safetensors file, with the `config.json` beside it if there is one.
@@ -41,14 +44,39 @@ pub(crate) fn open_file(path: &Path, bytes: Bytes, limits: &Limits) -> Result<Co
     let file = File::read(path, bytes, limits)?;
     let config = directory.join(CONFIG);
     let config = if exists(&config)? { json::read(&config, limits)? } else { Value::Null };
-    contents(directory, config, vec![file])
+    contents(directory, config, vec![file], limits)
 }
 
-fn contents(directory: PathBuf, config: Value, files: Vec<File>) -> Result<Contents, Error> {
+fn contents(directory: PathBuf, config: Value, mut files: Vec<File>, limits: &Limits) -> Result<Contents, Error> {
+    files.extend(dense(&directory, limits)?);
     let tensors = mlx::tensors(&directory.join(CONFIG), &config, &files)?;
     let maps = files.into_iter().map(File::into_bytes).collect();
     let (container, metadata) = (Container::Safetensors, Metadata::Json(config));
     Ok(Contents { container, metadata, tensors, maps, directory: Some(directory), tokens: Vec::new() })
+}
+
+/// The dense layers that `modules.json` puts after the model, each in a folder of its own. Their tensors are `dense.0.…` and on.
+fn dense(directory: &Path, limits: &Limits) -> Result<Vec<File>, Error> {
+    let path = directory.join(MODULES);
+    let modules = if exists(&path)? { json::read(&path, limits)? } else { Value::Null };
+    let mut files: Vec<File> = Vec::new();
+    for module in modules.as_array().into_iter().flatten() {
+        if module["type"].as_str().and_then(|kind| kind.rsplit('.').next()) != Some("Dense") {
+            continue;
+        }
+        if files.len() == MAX_DENSE {
+            return Err(Error::new(&path, Fault::NotSupported(format!("more than {MAX_DENSE} dense layers"))));
+        }
+        let folder = module["path"].as_str().unwrap_or("");
+        if !is_plain_name(folder) {
+            let (what, found) = ("the path of a module".into(), Name::new(folder).to_string());
+            return Err(Error::new(&path, Fault::BadValue { what, expected: "a plain folder name", found }));
+        }
+        let weights = directory.join(folder).join(WEIGHTS);
+        let file = File::read(&weights, Bytes::map(&weights)?, limits)?;
+        files.push(file.below(&format!("dense.{}", files.len())));
+    }
+    Ok(files)
 }
 
 /// A file that is there but cannot be looked at is an error, not an absence.

@@ -9,7 +9,7 @@
 pub enum OpKind {
     /// `y[r] = scale * table[index(r)]`; see [`Index`]
     Embed,
-    /// `y[r] = (cos, sin)(position(r) * frequency[i]) * magnitude`, as `[pairs][2]`
+    /// `y[r] = (cos, sin)(position(r) * frequency[i]) * magnitude(position(r))`, as `[pairs][2]`
     RopeAngles,
     /// `y = residual + scale * (normalize(x) * weight + bias)`
     Norm,

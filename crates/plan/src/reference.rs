@@ -215,11 +215,12 @@ impl Executor<'_> {
             }
             (OpKind::RopeAngles, Params::RopeAngles(p)) => {
                 let frequencies = self.vector(op, slots::rope_angles::FREQUENCIES).unwrap_or(&[]);
+                let magnitude = p.magnitude_at(rows[r].position);
                 let values: Vec<f32> = frequencies
                     .iter()
                     .flat_map(|f| {
                         let angle = f64::from(rows[r].position as f32 * f);
-                        [angle.cos() as f32 * p.magnitude, angle.sin() as f32 * p.magnitude]
+                        [angle.cos() as f32 * magnitude, angle.sin() as f32 * magnitude]
                     })
                     .collect();
                 self.set(op, slots::rope_angles::Y, r, &values);

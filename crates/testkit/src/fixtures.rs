@@ -71,6 +71,12 @@ pub fn all(folder: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Whether a fixture's oracle computed in a module that was cast as a whole, with the constants of its configuration. Those with a
+/// configuration of transformers 5 were loaded as they are.
+pub fn was_cast(dir: &Path) -> bool {
+    !dir.join("config.transformers5.json").exists()
+}
+
 /// The models of a folder (`"hf"`) that this version supports. All of the repository's are; one that lies beside it may have an
 /// architecture that is not supported, and is named as skipped.
 pub fn models(folder: &str) -> Vec<PathBuf> {

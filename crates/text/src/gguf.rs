@@ -289,6 +289,10 @@ impl GgufVocab<'_> {
             let name = name.to_ascii_lowercase();
             name.contains("phi-3") || name.contains("phi3")
         });
+        // XLM-RoBERTa has two tokens between the texts of a pair.
+        let apart = self.checked("SEP", self.separator)?;
+        let apart =
+            apart.filter(|_| roles.eos.is_some_and(|eos| parts.after == [eos]) && self.add_separator == Some(true));
         let mut added = Vec::new();
         for (id, &text) in self.tokens.iter().enumerate() {
             let kind = vocab.kind(id as u32);
@@ -313,6 +317,7 @@ impl GgufVocab<'_> {
             steps: parts.steps,
             model: parts.model,
             before: parts.before,
+            between: parts.after.iter().copied().chain(apart).collect(),
             after: parts.after,
             roles,
             decode: parts.decode,

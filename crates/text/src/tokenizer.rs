@@ -66,6 +66,8 @@ pub(crate) struct Inner {
     pub steps: Vec<Step>,
     pub model: Model,
     pub before: Vec<u32>,
+    /// Between the texts of a pair.
+    pub between: Vec<u32>,
     pub after: Vec<u32>,
     pub roles: Roles,
     pub decode: Decode,
@@ -224,6 +226,11 @@ impl Tokenizer {
     /// The tokens that `encode` with `add_special` puts before and after a text.
     pub fn frame(&self) -> (&[u32], &[u32]) {
         (&self.inner.before, &self.inner.after)
+    }
+
+    /// The tokens between the texts of a pair, which otherwise has around it what [`Self::frame`] gives.
+    pub fn between(&self) -> &[u32] {
+        &self.inner.between
     }
 
     /// Whether `encode` with `add_special` starts with [`Self::bos`].

@@ -6,7 +6,7 @@ use crate::descriptor::{ArchDescriptor, WindowPattern};
 
 pub const GEMMA3: ArchDescriptor = ArchDescriptor {
     name: "gemma3",
-    hf: &["Gemma3ForCausalLM"],
+    hf: &["Gemma3ForCausalLM", "Gemma3TextModel"],
     window_pattern: WindowPattern::ButEvery(6),
     default_window: None,
     sliding_rope_base: Some(10_000.0),

@@ -4,4 +4,4 @@ use super::llama::LLAMA;
 use crate::descriptor::ArchDescriptor;
 
 pub const GRANITE: ArchDescriptor =
-    ArchDescriptor { name: "granite", hf: &["GraniteForCausalLM"], multipliers: true, ..LLAMA };
+    ArchDescriptor { name: "granite", hf: &["GraniteForCausalLM"], multipliers: true, rope_switch: true, ..LLAMA };

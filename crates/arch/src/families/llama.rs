@@ -7,6 +7,7 @@ use crate::pooling::Pooling;
 pub const LLAMA: ArchDescriptor = ArchDescriptor {
     name: "llama",
     hf: &["LlamaForCausalLM", "MistralForCausalLM"],
+    gguf_as: None,
     causal: true,
     encoder: None,
     timing: &[],
@@ -23,6 +24,8 @@ pub const LLAMA: ArchDescriptor = ArchDescriptor {
     window_pattern: WindowPattern::All,
     default_window: None,
     sliding_rope_base: None,
+    rope_switch: false,
+    question: None,
     no_rope_every: None,
     wide_scale_layers: None,
     gguf_names: &[

@@ -1,6 +1,6 @@
 //! Tensor names by group, for both kinds of file; a family lists the groups it has.
 
-use crate::weights::{Name, Role, StackedRows, maybe, name, stacked};
+use crate::weights::{Name, Role, StackedRows, maybe, maybe_row, name, stacked};
 
 /// GGUF names.
 pub mod gguf {
@@ -12,6 +12,9 @@ pub mod gguf {
         maybe(Role::Output, "output.weight"),
     ];
     pub const ROPE_FACTORS: &[Name] = &[maybe(Role::RopeFactors, "rope_freqs.weight")];
+    /// For contexts up to the original one, and for longer ones.
+    pub const ROPE_LISTS: &[Name] =
+        &[maybe(Role::RopeShort, "rope_factors_short.weight"), maybe(Role::RopeLong, "rope_factors_long.weight")];
     pub const PRE_NORMS: &[Name] =
         &[name(Role::AttnNorm, "blk.{}.attn_norm.weight"), name(Role::FfnNorm, "blk.{}.ffn_norm.weight")];
     pub const POST_NORMS: &[Name] = &[
@@ -92,6 +95,13 @@ pub mod gguf {
         maybe(Role::Classes, "cls.output.weight"),
         maybe(Role::ClassesBias, "cls.output.bias"),
     ];
+    /// The output's rows of yes and no.
+    pub const ANSWERS: &[Name] = &[
+        maybe_row(Role::Yes, "cls.output.weight", StackedRows::First),
+        maybe_row(Role::No, "cls.output.weight", StackedRows::Second),
+    ];
+    /// Numbered as modules after the model, which begin with the pooling.
+    pub const DENSE: &[Name] = &[maybe(Role::Dense1, "dense_2.weight"), maybe(Role::Dense2, "dense_3.weight")];
 }
 
 /// HF and MLX names.
@@ -151,6 +161,14 @@ pub mod hf {
         stacked(Role::Up, "model.layers.{}.mlp.gate_up_proj.weight", StackedRows::Up),
         name(Role::Down, "model.layers.{}.mlp.down_proj.weight"),
     ];
+    pub const SHARED_MLP: &[Name] = &[
+        stacked(Role::Gate, "model.layers.{}.shared_mlp.input_linear.weight", StackedRows::Gate),
+        stacked(Role::Up, "model.layers.{}.shared_mlp.input_linear.weight", StackedRows::Up),
+        name(Role::Down, "model.layers.{}.shared_mlp.output_linear.weight"),
+    ];
+    /// From folders beside the model, in the order of `modules.json`.
+    pub const DENSE: &[Name] =
+        &[maybe(Role::Dense1, "dense.0.linear.weight"), maybe(Role::Dense2, "dense.1.linear.weight")];
     pub const POST_NORMS: &[Name] = &[
         name(Role::AttnPostNorm, "model.layers.{}.post_attention_layernorm.weight"),
         name(Role::FfnPostNorm, "model.layers.{}.post_feedforward_layernorm.weight"),
@@ -200,6 +218,12 @@ pub mod hf {
             maybe(Role::HeadBias, "pooler.dense.bias"),
             maybe(Role::Classes, "classifier.weight"),
             maybe(Role::ClassesBias, "classifier.bias"),
+        ];
+        pub const ROBERTA_HEAD: &[Name] = &[
+            maybe(Role::Head, "classifier.dense.weight"),
+            maybe(Role::HeadBias, "classifier.dense.bias"),
+            maybe(Role::Classes, "classifier.out_proj.weight"),
+            maybe(Role::ClassesBias, "classifier.out_proj.bias"),
         ];
     }
 

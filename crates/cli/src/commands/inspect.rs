@@ -132,6 +132,9 @@ fn print_summary(
             fact("heads", format!("{} of {} values, {} of keys and values", c.heads, c.head_dim, c.kv_heads));
             fact("vocabulary", c.vocab.to_string());
             fact("context", format!("{} positions", c.context));
+            if !model.left_out.is_empty() {
+                fact("not used", format!("{}: it runs as a model of text", model.left_out.join(", ")));
+            }
             let windows: Vec<usize> = c.layers.iter().filter_map(|l| l.window).collect();
             if let Some(window) = windows.first() {
                 fact("sliding window", format!("{window} positions in {} of {} layers", windows.len(), c.layers.len()));
@@ -230,6 +233,7 @@ fn to_json(matches: &ArgMatches, source: &Source, file: &ModelFile, model: &Resu
         Ok(model) => {
             let c = &model.config;
             value["architecture"] = json!(model.descriptor.name);
+            value["not_used"] = json!(model.left_out);
             value["config"] = json!({
                 "layers": c.layers.len(),
                 "dim": c.dim,

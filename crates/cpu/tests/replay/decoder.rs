@@ -124,7 +124,7 @@ impl Decoder {
         let frequencies: Vec<f32> = (0..HEAD / 2).map(|i| 1e4f32.powf(-(i as f32) / (HEAD / 2) as f32)).collect();
         let frequencies = b.rig.constant(&frequencies);
         let angles = b.rig.f32(HEAD);
-        let params = RopeAnglesParams { pairs: HEAD as u32 / 2, magnitude: 1.0 };
+        let params = RopeAnglesParams { pairs: HEAD as u32 / 2, magnitude: 1.0, slope: 0.0, period: 1.0 };
         b.rig.op(OpKind::RopeAngles, Per::Row, &[frequencies, Arg::Buffer(angles)], Params::RopeAngles(params));
         for layer in 0..2 {
             b.attention(layer, hidden, angles);

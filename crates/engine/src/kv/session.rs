@@ -69,6 +69,10 @@ impl Engine {
                 hash.update(bytemuck::bytes_of(&heads));
             }
         }
+        // Which of the file's ropes these keys were turned by.
+        if self.model().config.beyond.is_some() {
+            hash.update(format!("{:?};", self.model().config.ropes));
+        }
         for group in &program.kv_groups {
             hash.update(format!("{:?} {} {KV_BLOCK};", group.window, group.block_bytes));
         }

@@ -1,6 +1,8 @@
 //! Running a model over a golden's inputs, in every way that must not matter.
 
 use akunu::{Activations, Device, Engine, LoadOptions};
+use akunu_arch::Model;
+use akunu_formats::ModelFile;
 use akunu_testkit::golden::Golden;
 use std::path::Path;
 
@@ -41,6 +43,17 @@ pub fn cases(golden: &Golden) -> Vec<usize> {
     let cases: Vec<usize> = (0..).take_while(|c| golden.has(&format!("input_ids.{c}"))).collect();
     assert!(!cases.is_empty(), "a golden without cases");
     cases
+}
+
+/// The contexts to load a model with, and the cases that each is for. Long contexts may have other ropes: the oracle takes those of
+/// the text it sees, and 24 tokens more.
+#[allow(dead_code)]
+pub fn contexts(path: &Path, golden: &Golden) -> Vec<(Option<usize>, Vec<usize>)> {
+    let model = ModelFile::open(path).ok().and_then(|file| Model::read(&file).ok());
+    let limit = model.and_then(|model| model.config.beyond).map(|beyond| beyond.positions);
+    let short = |case: &usize| limit.is_some_and(|limit| ids(golden, *case).len() + 24 <= limit);
+    let (short, long): (Vec<usize>, Vec<usize>) = cases(golden).iter().partition(|case| short(case));
+    [(limit, short), (None, long)].into_iter().filter(|(_, cases)| !cases.is_empty()).collect()
 }
 
 pub fn ids(golden: &Golden, case: usize) -> Vec<u32> {

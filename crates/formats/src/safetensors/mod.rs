@@ -107,6 +107,13 @@ impl File {
         self.bytes.get(entry.offset..entry.offset.saturating_add(entry.len)).unwrap_or_default()
     }
 
+    /// The same file; its tensors have `module.` before their names.
+    pub(crate) fn below(mut self, module: &str) -> Self {
+        self.entries.iter_mut().for_each(|e| e.name = format!("{module}.{}", e.name));
+        self.by_name = self.entries.iter().enumerate().map(|(i, e)| (e.name.as_str().into(), i)).collect();
+        self
+    }
+
     pub(crate) fn into_bytes(self) -> Bytes {
         self.bytes
     }

@@ -4,6 +4,7 @@
 //! together afterwards, by `fuse`.
 
 mod cache;
+mod inputs;
 mod outputs;
 
 use crate::op::*;
@@ -38,7 +39,9 @@ pub enum Output {
     Logits,
     /// The row's hidden state, `[dim]`.
     Hidden,
-    /// The mean of the hidden states of the row's sequence, `[dim]`.
+    /// A text's vector: what the dense layers after the model, where there are some, make of the row's hidden state.
+    Picked,
+    /// The same of the mean of the hidden states of the row's sequence.
     Mean,
     /// What the classification head says of the row's sequence, `[classes]`. The row is the sequence's first.
     Scores,
@@ -97,7 +100,9 @@ pub fn plain(model: &Model, file: &ModelFile, options: BuildOptions) -> Result<P
     match (&model.encoder, options.output) {
         (None, output @ (Output::Encoded | Output::Timing)) => Err(BuildError::NoEncoder(output)),
         (None, output) => build(output, Vec::new()),
-        (Some(_), output @ (Output::Hidden | Output::Mean | Output::Scores)) => Err(BuildError::OfSpeech(output)),
+        (Some(_), output @ (Output::Hidden | Output::Picked | Output::Mean | Output::Scores)) => {
+            Err(BuildError::OfSpeech(output))
+        }
         (Some(_), output) => {
             // Programs that share memory have the same constants: the encoder's, then the decoder's.
             let mut encoded = build(Output::Encoded, Vec::new())?;
@@ -115,6 +120,8 @@ pub fn plain(model: &Model, file: &ModelFile, options: BuildOptions) -> Result<P
 }
 
 mod speech;
+
+use inputs::Angles;
 
 struct Builder<'a> {
     model: &'a Model,
@@ -138,7 +145,7 @@ impl<'a> Builder<'a> {
         if output == Output::Logits && !model.descriptor.causal {
             return Err(BuildError::Encoder);
         }
-        if output == Output::Scores && model.weights.global(Role::Classes).is_none() {
+        if output == Output::Scores && model.config.classes == 0 {
             return Err(BuildError::NoHead);
         }
         let cached = output.continues() || output == Output::Encoded;
@@ -168,7 +175,7 @@ impl<'a> Builder<'a> {
         let c = &self.model.config;
         let table = self.weight("token_embd", self.global(Role::TokenEmbedding));
         let hidden = self.embed_all(table);
-        let angles: Vec<BufferId> = c.ropes.iter().map(|r| self.rope_angles(r)).collect();
+        let angles: Vec<Angles> = c.ropes.iter().map(|r| self.angles(r)).collect();
         let hidden = self.layers(&angles, hidden);
         match (self.output, self.timing) {
             (Output::Timing, Some(timing)) => self.program.logits = timing,
@@ -177,7 +184,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn layers(&mut self, angles: &[BufferId], mut hidden: BufferId) -> BufferId {
+    fn layers(&mut self, angles: &[Angles], mut hidden: BufferId) -> BufferId {
         let c = &self.model.config;
         let last_timed = c.timing_heads.iter().map(|(layer, _)| *layer).max();
         for (l, layer) in c.layers.iter().enumerate() {
@@ -200,47 +207,7 @@ impl<'a> Builder<'a> {
         hidden
     }
 
-    /// The embeddings of tokens, and of positions and segments where the model has tables of them, summed and normalized.
-    fn embed_all(&mut self, tokens: WeightId) -> BufferId {
-        let mut hidden = self.embed(tokens, Index::Token, self.model.config.embedding_scale);
-        for (role, name, index) in
-            [(Role::Positions, "position_embd", Index::Position), (Role::Segments, "segment_embd", Index::Segment)]
-        {
-            let Some(slice) = self.model.weights.global(role) else { continue };
-            let table = self.weight(name, slice);
-            let more = self.embed(table, index, 1.0);
-            hidden = self.add(hidden, more, 1.0);
-        }
-        let norm = self.model.weights.global(Role::EmbeddingNorm);
-        self.maybe_norm(Per::Row, norm, self.model.weights.global(Role::EmbeddingNormBias), hidden)
-    }
-
-    fn embed(&mut self, table: WeightId, index: Index, scale: f32) -> BufferId {
-        let w = self.program.weight(table);
-        let (rows, dim) = (w.rows, w.cols);
-        let params = EmbedParams {
-            dim: dim as u32,
-            vocab: rows as u32,
-            dtype: w.dtype.index().into(),
-            scale,
-            row_bytes: w.row_bytes() as u32,
-            side_bytes: w.side_bytes() as u32,
-            index: index as u32,
-        };
-        let y = self.buffer("hidden", Per::Row, dim);
-        self.op(OpKind::Embed, Per::Row, &[Arg::Weight(table), Arg::Buffer(y)], Params::Embed(params));
-        y
-    }
-
-    fn rope_angles(&mut self, rope: &arch::Rope) -> BufferId {
-        let frequencies = self.constant(&rope.frequencies);
-        let y = self.buffer("angles", Per::Row, rope.frequencies.len() * 2);
-        let params = RopeAnglesParams { pairs: rope.frequencies.len() as u32, magnitude: rope.magnitude };
-        self.op(OpKind::RopeAngles, Per::Row, &[Arg::Vector(frequencies), Arg::Buffer(y)], Params::RopeAngles(params));
-        y
-    }
-
-    fn attention(&mut self, l: usize, layer: &LayerConfig, angles: &[BufferId], hidden: BufferId) -> BufferId {
+    fn attention(&mut self, l: usize, layer: &LayerConfig, angles: &[Angles], hidden: BufferId) -> BufferId {
         let c = &self.model.config;
         let x = self.pre_norm(l, Role::AttnNorm, Role::AttnNormBias, hidden);
         let mut q = self.project("q", l, Role::Q, Some(Role::QBias), x);
@@ -264,20 +231,30 @@ impl<'a> Builder<'a> {
         };
         let (heads, kv_heads, head_dim) = (c.heads as u32, c.kv_heads as u32, c.head_dim as u32);
         let pairs = if rope.is_some() { c.rotated as u32 / 2 } else { 0 };
-        let angles = rope.map_or(Arg::None, Arg::Buffer);
+        let [angles, q_angles] =
+            [rope.map(|r| r.keys), rope.map(|r| r.queries)].map(|r| r.map_or(Arg::None, Arg::Buffer));
+        let turned = |heads| HeadParams { heads, head_dim, pairs, style, eps: c.eps };
         let y = self.buffer("attention", Per::Row, c.heads * c.head_dim);
         let (kv, args) = if self.output.continues() {
             let kv = self.kv_params(l, layer);
             let cache = Arg::Kv(kv.group as u8);
-            let args = [Arg::Buffer(q), Arg::Buffer(k), Arg::Buffer(v), angles, norms[0], norms[1], cache];
-            let params = HeadsParams { heads, kv_heads, head_dim, pairs, style, eps: c.eps, kv };
+            let mut args = [Arg::Buffer(q), Arg::Buffer(k), Arg::Buffer(v), angles, norms[0], norms[1], cache];
+            let mut params = HeadsParams { heads, kv_heads, head_dim, pairs, style, eps: c.eps, kv };
+            let apart = q_angles != angles;
+            if apart {
+                (args[slots::heads::Q], args[slots::heads::Q_NORM], params.heads) = (Arg::None, Arg::None, 0);
+            }
             self.op(OpKind::HeadNormRopeKvWrite, Per::Row, &args, Params::Heads(params));
+            if apart {
+                let args = [Arg::Buffer(q), q_angles, norms[0]];
+                self.op(OpKind::HeadNormRope, Per::Row, &args, Params::Head(turned(heads)));
+            }
             (kv, [Arg::Buffer(q), Arg::Buffer(y), cache, Arg::None, Arg::None])
         } else {
-            for (x, heads, norm) in [(q, heads, norms[0]), (k, kv_heads, norms[1])] {
+            for (x, heads, angles, norm) in [(q, heads, q_angles, norms[0]), (k, kv_heads, angles, norms[1])] {
                 if rope.is_some() || norm != Arg::None {
-                    let params = HeadParams { heads, head_dim, pairs, style, eps: c.eps };
-                    self.op(OpKind::HeadNormRope, Per::Row, &[Arg::Buffer(x), angles, norm], Params::Head(params));
+                    let args = [Arg::Buffer(x), angles, norm];
+                    self.op(OpKind::HeadNormRope, Per::Row, &args, Params::Head(turned(heads)));
                 }
             }
             let args = [Arg::Buffer(q), Arg::Buffer(y), Arg::None, Arg::Buffer(k), Arg::Buffer(v)];

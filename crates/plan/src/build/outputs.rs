@@ -35,21 +35,49 @@ impl Builder<'_> {
         };
         if self.output == Output::Scores {
             if self.model.weights.global(Role::Head).is_some() {
-                x = self.project_all("head", Role::Head, Role::HeadBias, x);
+                x = self.project_all("head", Role::Head, Some(Role::HeadBias), x);
                 let (function, cap) = activation(self.model.descriptor.head_activation);
                 self.last_product(|p| (p.activation, p.soft_cap) = (function, cap));
                 x = self.maybe_norm(Per::Output, self.model.weights.global(Role::HeadNorm), None, x);
             }
-            x = self.project_all("scores", Role::Classes, Role::ClassesBias, x);
+            x = match self.model.weights.global(Role::Yes) {
+                Some(_) => self.answer(x),
+                None => self.project_all("scores", Role::Classes, Some(Role::ClassesBias), x),
+            };
+        }
+        if matches!(self.output, Output::Picked | Output::Mean) {
+            for role in [Role::Dense1, Role::Dense2] {
+                if self.model.weights.global(role).is_some() {
+                    x = self.project_all("dense", role, None, x);
+                }
+            }
         }
         self.program.logits = x;
     }
 
+    /// How much likelier the one answer is than the other to come next: logarithms of the odds.
+    fn answer(&mut self, x: BufferId) -> BufferId {
+        let yes = self.project_all("yes", Role::Yes, None, x);
+        if self.model.weights.global(Role::No).is_none() {
+            return yes;
+        }
+        let no = self.project_all("no", Role::No, None, x);
+        let y = self.buffer("score", Per::Output, 1);
+        let params = ElementParams { dim: 1, activation: 0, scale: -1.0 };
+        self.op(
+            OpKind::Add,
+            Per::Output,
+            &[Arg::Buffer(yes), Arg::Buffer(y), Arg::Buffer(no)],
+            Params::Element(params),
+        );
+        y
+    }
+
     /// `x` through a matrix of the whole model.
-    fn project_all(&mut self, name: &'static str, role: Role, bias: Role, x: BufferId) -> BufferId {
+    fn project_all(&mut self, name: &'static str, role: Role, bias: Option<Role>, x: BufferId) -> BufferId {
         let slice = self.global(role);
         let w = self.weight(name, slice);
-        let bias = self.model.weights.global(bias).map(|s| self.vector(s));
+        let bias = bias.and_then(|role| self.model.weights.global(role)).map(|s| self.vector(s));
         let y = self.buffer(name, Per::Output, slice.rows);
         self.matmul(Per::Output, x, y, w, bias);
         y

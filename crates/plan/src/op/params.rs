@@ -24,6 +24,18 @@ pub struct EmbedParams {
 pub struct RopeAnglesParams {
     pub pairs: u32,
     pub magnitude: f32,
+    /// The magnitude grows with the position; see [`Self::magnitude_at`]. 0: it does not.
+    pub slope: f32,
+    pub period: f32,
+}
+
+impl RopeAnglesParams {
+    pub fn magnitude_at(&self, position: u32) -> f32 {
+        match self.slope {
+            0.0 => self.magnitude,
+            slope => self.magnitude * (1.0 + slope * (1.0 + (position as f32 / self.period).floor()).ln()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]

@@ -76,6 +76,7 @@ fn build(file: &TokenizerFile<'_>, config: &Value, limits: Limits) -> Result<Inn
     processor::read(file.post_processor.as_ref(), vocab.len(), &mut before, &mut after)?;
     wish(config, "add_bos_token", roles.bos, &mut before, true);
     wish(config, "add_eos_token", roles.eos, &mut after, false);
+    let between = processor::between(file.post_processor.as_ref(), vocab.len())?.unwrap_or_else(|| after.clone());
 
     let budget = Budget::new(file.added_tokens.iter().map(|token| token.content.len()).sum(), &limits);
     let mut raw = Vec::new();
@@ -109,6 +110,7 @@ fn build(file: &TokenizerFile<'_>, config: &Value, limits: Limits) -> Result<Inn
         steps,
         model,
         before,
+        between,
         after,
         roles,
         decode: decoder.decode(),

@@ -12,7 +12,7 @@ pub(super) const ANGLES: &[LeveledRow] = levels!("rope_angles", OpKind::RopeAngl
 /// Pairs that stay together: one cache line of results.
 const GRAIN: usize = 8;
 
-/// `y[r][i] = (cos, sin)(position(r) * frequency[i]) * magnitude`.
+/// `y[r][i] = (cos, sin)(position(r) * frequency[i]) * magnitude(position(r))`.
 ///
 /// The angle is the f32 product, as models were trained with; its cosine and sine are computed in
 /// f64, because f32 loses them at large positions.
@@ -24,15 +24,16 @@ unsafe fn body<S: Simd>(_: S, record: &Record, context: &Context<'_>, share: Sha
     let groups = pairs.div_ceil(GRAIN);
     for unit in share.of(context.count(record) * groups, 1) {
         let (row, from) = (unit / groups, unit % groups * GRAIN);
-        let position = context.row_vars(row).position as f32;
+        let position = context.row_vars(row).position;
+        let (position, magnitude) = (position as f32, p.magnitude_at(position));
         let y = context.row(record, rope_angles::Y, row).cast::<f32>();
         for i in from..pairs.min(from + GRAIN) {
             // SAFETY: `frequencies` has `pairs` values and a row of `y` twice as many.
             unsafe {
                 let angle = f64::from(position * *frequencies.add(i));
                 let (sin, cos) = angle.sin_cos();
-                *y.add(2 * i) = cos as f32 * p.magnitude;
-                *y.add(2 * i + 1) = sin as f32 * p.magnitude;
+                *y.add(2 * i) = cos as f32 * magnitude;
+                *y.add(2 * i + 1) = sin as f32 * magnitude;
             }
         }
     }

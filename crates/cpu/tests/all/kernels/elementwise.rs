@@ -68,7 +68,7 @@ fn angles_are_exact_at_any_position() {
             let frequencies: Vec<f32> = (0..pairs).map(|i| 1e4f32.powf(-(i as f32) / pairs as f32)).collect();
             let f = rig.constant(&frequencies);
             let y = rig.f32(2 * pairs);
-            let params = RopeAnglesParams { pairs: pairs as u32, magnitude: 1.25 };
+            let params = RopeAnglesParams { pairs: pairs as u32, magnitude: 1.25, slope: 0.0, period: 1.0 };
             rig.op(OpKind::RopeAngles, Per::Row, &[f, Arg::Buffer(y)], Params::RopeAngles(params));
             let mut running = rig.start(&cpu);
             let vars: Vec<RowVars> =
