@@ -550,12 +550,16 @@ struct RoPEAnglesParams {
     uint pairs;
     float magnitude;
     uint y_stride;
-    uint unused[1];
+    float slope;
+    float period;
+    uint unused[3];
 };
-static_assert(sizeof(RoPEAnglesParams) == 16, "as the host has it");
+static_assert(sizeof(RoPEAnglesParams) == 32, "as the host has it");
 static_assert(__builtin_offsetof(RoPEAnglesParams, pairs) == 0, "as the host has it");
 static_assert(__builtin_offsetof(RoPEAnglesParams, magnitude) == 4, "as the host has it");
 static_assert(__builtin_offsetof(RoPEAnglesParams, y_stride) == 8, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, slope) == 12, "as the host has it");
+static_assert(__builtin_offsetof(RoPEAnglesParams, period) == 16, "as the host has it");
 
 struct RoPEParams {
     uint heads;

@@ -1,4 +1,4 @@
-// y[r][i] = (cos, sin)(position(r) * frequency[i]) * magnitude: once a step, for all layers that share it. Scaling of positions is in
+// y[r][i] = (cos, sin)(position(r) * frequency[i]) * magnitude(position(r)): once a step, for all layers that share it. Scaling of positions is in
 // the frequencies. The angle is the f32 product, as models were trained with; at far positions only `precise` reduces it well.
 #include "steps.h"
 
@@ -6,7 +6,10 @@ kernel void rope_angles(device const float *frequencies [[buffer(1)]], device fl
                         constant RoPEAnglesParams &p [[buffer(3)]], device const uint *steps [[buffer(4)]],
                         uint2 at [[thread_position_in_grid]]) {
     if (at.x >= p.pairs) return;
-    const float angle = float(row_vars(steps, at.y).position) * frequencies[at.x];
+    const float position = float(row_vars(steps, at.y).position);
+    const float angle = position * frequencies[at.x];
+    float magnitude = p.magnitude;
+    if (p.slope != 0) magnitude *= 1 + p.slope * precise::log(1 + floor(position / p.period));
     device float2 *to = (device float2 *)(y + at.y * p.y_stride);
-    to[at.x] = float2(precise::cos(angle) * p.magnitude, precise::sin(angle) * p.magnitude);
+    to[at.x] = float2(precise::cos(angle) * magnitude, precise::sin(angle) * magnitude);
 }

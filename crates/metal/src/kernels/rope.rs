@@ -17,6 +17,9 @@ params! {
         pairs: u32,
         magnitude: f32,
         y_stride: u32,
+        /// The magnitude grows with the position: by `slope * ln(1 + floor(position / period))`, and not at all with 0.
+        slope: f32,
+        period: f32,
     }
     /// `rope` and `rope_neox`.
     RoPEParams {
@@ -134,7 +137,13 @@ pub(super) const SIMDS: u32 = 8;
 fn angles(record: &Record, target: &Target<'_>) -> Vec<Dispatch> {
     use slots::rope_angles::{FREQUENCIES, Y};
     let p = record.params::<RopeAnglesParams>();
-    let params = RoPEAnglesParams { pairs: p.pairs, magnitude: p.magnitude, y_stride: stride(record, Y) };
+    let params = RoPEAnglesParams {
+        pairs: p.pairs,
+        magnitude: p.magnitude,
+        y_stride: stride(record, Y),
+        slope: p.slope,
+        period: p.period,
+    };
     let dispatch = Dispatch::new(record, &*target.row.name)
         .region(1, record.args[FREQUENCIES])
         .operand(2, record, Y)

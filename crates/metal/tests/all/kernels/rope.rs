@@ -16,7 +16,8 @@ fn angles_are_exact_at_any_position() {
             let frequency = |i: usize| 1e4f32.powf(-(i as f32) / pairs as f32) / if i % 3 == 2 { 8.0 } else { 1.0 };
             let frequencies = rig.constant(&(0..pairs).map(frequency).collect::<Vec<_>>());
             let y = rig.f32(2 * pairs);
-            let params = RopeAnglesParams { pairs: pairs as u32, magnitude: 1.25 };
+            let slope = if pairs % 2 == 0 { 0.1 } else { 0.0 };
+            let params = RopeAnglesParams { pairs: pairs as u32, magnitude: 1.25, slope, period: 100.0 };
             rig.op(OpKind::RopeAngles, Per::Row, &[frequencies, Arg::Buffer(y)], Params::RopeAngles(params));
             let case = Case::new(rig);
             let mut running = case.start(&chip());
