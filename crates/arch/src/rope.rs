@@ -97,7 +97,7 @@ pub fn fill(
 }
 
 /// The parameters of full layers' rope in config.json.
-fn parameters<'a>(json: &'a Json) -> Option<&'a Json> {
+fn parameters(json: &Json) -> Option<&Json> {
     let new = json.get("rope_parameters").filter(|v| v.is_object());
     let new = new.map(|new| new.get("full_attention").filter(|v| v.is_object()).unwrap_or(new));
     new.or_else(|| json.get("rope_scaling").filter(|v| v.is_object()))

@@ -42,6 +42,7 @@ impl Noise {
 }
 
 /// A program under construction; buffers lie one after the other.
+#[derive(Clone)]
 pub struct Rig {
     pub program: Program,
     pub file: Vec<u8>,

@@ -150,8 +150,7 @@ impl Decoder {
 
     /// The program and what it runs in.
     pub fn rig(&self) -> Rig {
-        let Rig { program, file, kv, layout } = &self.rig;
-        Rig { program: program.clone(), file: file.clone(), kv: kv.clone(), layout: *layout }
+        self.rig.clone()
     }
 
     /// At position 60 of a sequence whose blocks are out of order, so that a chain crosses into
