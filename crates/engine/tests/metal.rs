@@ -1,5 +1,8 @@
-//! Whole models through the Metal backend's dispatch table, on the emulator: the oracles' logits, the CPU's tokens, and the promises of batches,
-//! chains and chunks.
+//! Whole models through the Metal backend's dispatch table, on the emulator: the oracles' logits, the CPU's tokens, and the
+//! promises of batches, chains and chunks.
+
+#[allow(dead_code)]
+mod support;
 
 use akunu::{
     Activations, DType, Device, Embedder, Engine, LoadOptions, Outputs, OwnBackend, Reading, Sequence, StepInput, Text,
@@ -10,6 +13,7 @@ use akunu_metal_emulator::EmulatedGpu;
 use akunu_testkit::{Golden, fixtures, golden, relative_error};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use support::contexts;
 
 fn options(activations: Activations) -> LoadOptions {
     LoadOptions {
@@ -89,16 +93,16 @@ fn every_decoder_gives_the_oracles_logits() {
         for (activations, kv, tolerance) in
             [(Activations::F32, DType::F32, 1e-4), (Activations::Int8, DType::F16, 2e-3)]
         {
-            let options = metal(LoadOptions { kv, ..options(activations) });
-            let mut engine = match Engine::load(&path, options) {
+            // More than a tile of rows, where there are tiles.
+            let case = if activations == Activations::Int8 && golden.has("logits.2") { 2 } else { 0 };
+            let options = as_the_oracle(&path, &golden, case, LoadOptions { kv, ..options(activations) });
+            let mut engine = match Engine::load(&path, metal(options)) {
                 Ok(engine) => engine,
                 Err(error) => {
                     failed.push(format!("{}: {error}", name(&path)));
                     continue;
                 }
             };
-            // More than a tile of rows, where there are tiles.
-            let case = if activations == Activations::Int8 && golden.has("logits.2") { 2 } else { 0 };
             let (ours, theirs) = logits(&mut engine, &golden, case, 41);
             assert!(!ours.is_empty(), "{}: nothing is compared", name(&path));
             checked += 1;
@@ -110,6 +114,13 @@ fn every_decoder_gives_the_oracles_logits() {
     }
     assert!(failed.is_empty(), "{} fail:\n{}", failed.len(), failed.join("\n"));
     assert!(checked >= 20, "{checked} were checked");
+}
+
+/// As a golden's oracle was loaded for a case: which constants it rounded, and the ropes of its context.
+fn as_the_oracle(path: &Path, golden: &Golden, case: usize, options: LoadOptions) -> LoadOptions {
+    let of_case = contexts(path, golden).into_iter().find(|(_, cases)| cases.contains(&case));
+    let context = of_case.and_then(|(context, _)| context).or(options.context);
+    LoadOptions { context, round_constants: path.is_dir() && fixtures::was_cast(path), ..options }
 }
 
 /// The likeliest tokens after a prompt, as one chain.
@@ -226,7 +237,8 @@ fn every_format_of_file_gives_the_oracles_logits() {
     let mut failed = Vec::new();
     let mut checked = 0;
     for (path, golden) in decoders("gguf").chain(decoders("mlx")) {
-        let exact = LoadOptions { kv: DType::F32, round_constants: path.is_dir(), ..options(Activations::F32) };
+        let exact = LoadOptions { kv: DType::F32, ..options(Activations::F32) };
+        let exact = as_the_oracle(&path, &golden, 0, exact);
         let mut cpu = Engine::load(&path, LoadOptions { device: Device::Cpu, ..exact.clone() }).unwrap();
         let mut engine = Engine::load(&path, metal(exact)).unwrap();
         let ((ours, theirs), (cpu, _)) = (logits(&mut engine, &golden, 0, 12), logits(&mut cpu, &golden, 0, 12));
