@@ -11,6 +11,7 @@
 
 import socket
 
+import openai
 import utils
 from requests.structures import CaseInsensitiveDict
 
@@ -55,6 +56,7 @@ _match_regex = utils.match_regex
 _start = utils.ServerProcess.start
 _make_request = utils.ServerProcess.make_request
 _make_stream_request = utils.ServerProcess.make_stream_request
+_complete = openai.resources.Completions.create
 
 
 def _match(regex, text):
@@ -89,8 +91,13 @@ def _stream(server, method, path, data=None, *rest, **named):
     return _make_stream_request(server, method, path, _with_defaults(server, path, data), *rest, **named)
 
 
+def _complete_to_the_length(completions, **named):
+    return _complete(completions, **named, extra_body={"ignore_eos": True})
+
+
 utils.match_regex = _match
 utils.ServerProcess.make_request = _request
+openai.resources.Completions.create = _complete_to_the_length
 utils.ServerProcess.make_stream_request = _stream
 utils.ServerProcess.start = _start_on_a_free_port
 utils.ServerPreset.load_all = staticmethod(lambda: None)

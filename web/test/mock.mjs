@@ -114,12 +114,17 @@ async function chat(body, response) {
   response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
   const send = (data) => response.write(`data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`);
   const head = { id: "chatcmpl-1", object: "chat.completion.chunk", created: Math.floor(Date.now() / 1000), model: body.model };
-  const delta = (part, finish_reason = null) => send({ ...head, choices: [{ index: 0, delta: part, finish_reason }] });
+  const prompt_tokens = Math.ceil(JSON.stringify(body.messages).length / 4);
+  let count = 0;
+  const delta = (part, finish_reason = null) => {
+    const usage = { prompt_tokens, completion_tokens: count, total_tokens: prompt_tokens + count };
+    const soFar = body.stream_options?.continuous_usage_stats ? { usage } : {};
+    send({ ...head, choices: [{ index: 0, delta: part, finish_reason }], ...soFar });
+  };
 
   await sleep(MODELS.find((m) => m.id === body.model)?.akunu.loaded ? 60 : 600);
   for (const model of MODELS) if (model.id === body.model) model.akunu.loaded = true;
   delta({ role: "assistant", content: "" });
-  let count = 0;
   const most = body.max_tokens ?? Infinity;
   for (const [key, text] of [["reasoning_content", answer.thinking], ["content", answer.text]]) {
     for (const token of tokens(text ?? "")) {
@@ -128,8 +133,8 @@ async function chat(body, response) {
         answer.finish = "length";
         break;
       }
-      delta({ [key]: token });
       count += 1;
+      delta({ [key]: token });
       await sleep(answer.pause);
     }
   }
@@ -143,7 +148,6 @@ async function chat(body, response) {
   }
   delta({}, answer.finish);
   const predicted_ms = performance.now() - started;
-  const prompt_tokens = Math.ceil(JSON.stringify(body.messages).length / 4);
   const usage = {
     prompt_tokens,
     completion_tokens: count,

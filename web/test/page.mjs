@@ -132,6 +132,7 @@ const steps = {
       await finished(page);
     });
     assert.match(await last(page).innerText(), /Stopped\./);
+    assert.match(await last(page).locator(".stats").innerText(), /[1-9]\d* tokens/);
     assert.ok((await proseOf(page)).length > 10);
     assert.match(await ask(page, "And now?"), /\S/);
   },
@@ -230,7 +231,7 @@ const steps = {
     await finished(page);
     assert.deepEqual(body.messages.map((m) => m.role), ["user", "assistant", "user"]);
     assert.equal(body.messages[1].content.replace(/\s+/g, " ").trim(), first.replace(/\s+/g, " ").trim());
-    assert.deepEqual([body.stream, body.stream_options], [true, { include_usage: true }]);
+    assert.deepEqual([body.stream, body.stream_options], [true, { include_usage: true, continuous_usage_stats: true }]);
   },
 
   async "a conversation is still there after a reload"(page) {

@@ -52,7 +52,8 @@ export function requestBody(conversation: Conversation, leaf: string): object {
     ...effort,
     ...tools,
     stream: true,
-    stream_options: { include_usage: true },
+    // With each chunk: of an answer that is stopped nothing else comes.
+    stream_options: { include_usage: true, continuous_usage_stats: true },
   };
 }
 

@@ -121,7 +121,7 @@ async function answer(cell: Cell<Conversation>, parent: string, begun?: Message)
   try {
     await save(cell).catch(report);
     for await (const chunk of complete(requestBody({ ...cell.value, model }, begun?.id ?? parent), abort.signal)) {
-      message = withChunk(message, chunk, asked, first);
+      message = withChunk(message, chunk, first);
       if (!first && hasOutput(chunk)) first = performance.now();
       if (performance.now() - drawn >= Math.max(DRAW_MS, cost * DRAW_SHARE)) draw();
       if (performance.now() - saved >= SAVE_MS) {
@@ -160,7 +160,7 @@ function unfinished({ finish: _finish, error: _error, stats: _stats, ...message 
   return message;
 }
 
-function withChunk(message: Message, chunk: Chunk, asked: number, first: number): Message {
+function withChunk(message: Message, chunk: Chunk, first: number): Message {
   const next = { ...message };
   const choice = chunk.choices?.[0];
   const { content, reasoning_content, tool_calls } = choice?.delta ?? {};
@@ -177,7 +177,7 @@ function withChunk(message: Message, chunk: Chunk, asked: number, first: number)
       cached: usage?.prompt_tokens_details?.cached_tokens ?? next.stats?.cached ?? 0,
       completion: usage?.completion_tokens ?? next.stats?.completion ?? 0,
       promptMs: timings?.prompt_ms ?? next.stats?.promptMs ?? 0,
-      predictedMs: timings?.predicted_ms ?? next.stats?.predictedMs ?? performance.now() - (first || asked),
+      predictedMs: timings?.predicted_ms ?? (first ? performance.now() - first : 0),
       perSecond: timings?.predicted_per_second ?? next.stats?.perSecond ?? 0,
       firstMs: 0,
       ...(why ? { miss: typeof missed === "number" ? `${why}, in message ${missed + 1}` : why } : {}),
@@ -187,8 +187,8 @@ function withChunk(message: Message, chunk: Chunk, asked: number, first: number)
 }
 
 /**
- * Fills in what only this browser knows, and the speed where the server does not say it. The tokens and the time of an answer
- * that was gone on with are those of its parts, where all are known: of a stopped part the server says nothing.
+ * Fills in what only this browser knows, and the speed where the server does not say it: of a stopped answer it says no more than
+ * the tokens. Those of an answer that was gone on with, and their time, are those of its parts, where all are known.
  */
 function measured({ stats, ...message }: Message, asked: number, first: number, begun: Message | undefined): Message {
   if (!stats || (begun && !begun.stats)) return message;

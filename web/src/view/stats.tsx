@@ -1,9 +1,18 @@
 // Tokens and speed of an answer: a line, and the rest behind it.
 import { models } from "../api/models";
 import { useCell } from "../cell";
-import type { Message } from "../conversation";
+import type { Message, Stats } from "../conversation";
 import { duration, integer, speed } from "./format";
 import { Popover } from "./popover";
+
+/** What the server says at the end of an answer, and so not of one that was stopped. */
+function ofPrompt({ cached, miss, promptMs }: Stats): [string, string][] {
+  return [
+    ["From the cache", `${integer(cached)} tokens`],
+    ...(miss ? [["The rest", miss] as [string, string]] : []),
+    ["Reading the prompt", duration(promptMs)],
+  ];
+}
 
 /** `named`: whether the line says the model, because others answered in this conversation too. */
 export function StatsButton({ message, named }: { message: Message; named: boolean }) {
@@ -17,9 +26,7 @@ export function StatsButton({ message, named }: { message: Message; named: boole
     ["Speed", stats.perSecond ? speed(stats.perSecond) : "unknown"],
     ["First token after", duration(stats.firstMs)],
     ["Prompt", `${integer(stats.prompt)} tokens`],
-    ["From the cache", `${integer(stats.cached)} tokens`],
-    ...(stats.miss ? [["The rest", stats.miss] as [string, string]] : []),
-    ["Reading the prompt", duration(stats.promptMs)],
+    ...(stats.promptMs > 0 ? ofPrompt(stats) : []),
     ["Context", context ? `${integer(total)} of ${integer(context)}` : integer(total)],
   ];
   const line = (

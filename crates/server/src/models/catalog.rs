@@ -1,7 +1,7 @@
 //! Which models there are, and by which names.
 
 use crate::problem::{Kind, Problem};
-use akunu::{About, Limits, Purpose};
+use akunu::{About, ChatTemplate, Limits, Purpose};
 use akunu_formats::ModelFile;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,7 @@ pub struct Entry {
     pub template: Option<String>,
     limits: Limits,
     about: OnceLock<Result<About, String>>,
+    talks: OnceLock<bool>,
 }
 
 impl Entry {
@@ -37,6 +38,7 @@ impl Entry {
             template: None,
             limits: Limits::default(),
             about: OnceLock::new(),
+            talks: OnceLock::new(),
         }
     }
 
@@ -59,6 +61,13 @@ impl Entry {
     pub fn about(&self) -> Result<&About, Problem> {
         let read = || About::read(&self.open().map_err(|p| p.message)?).map_err(|e| e.to_string());
         self.about.get_or_init(read).as_ref().map_err(|why| Problem::new(Kind::Internal, why.clone()))
+    }
+
+    /// Whether it has a chat template that can be used; looked up once.
+    pub fn talks(&self) -> bool {
+        let of_file = || self.open().is_ok_and(|file| ChatTemplate::from_model_file(&file).is_ok());
+        let given = |source: &String| ChatTemplate::new_within(source, self.limits).is_ok();
+        *self.talks.get_or_init(|| self.template.as_ref().map_or_else(of_file, given))
     }
 
     /// What says that its file is still the one that was loaded; `None` where it cannot be looked at.

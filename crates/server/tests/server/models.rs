@@ -1,7 +1,7 @@
 //! Several models: found, loaded, let go, and what is said of them.
 
 use crate::socket::{get, named, post, serve};
-use akunu_server::Catalog;
+use akunu_server::{Catalog, Entry};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -69,6 +69,14 @@ fn one_model_answers_to_any_name_and_several_to_their_own() {
     assert_eq!((status, field.as_str()), (404, "model"));
     assert!(sentence.contains("a, b"), "{sentence}");
     assert_eq!(get(several, "/v1/models/..%2f..%2fetc").status, 404);
+}
+
+#[test]
+fn a_model_without_a_chat_template_is_for_completions() {
+    let address = serve(vec![named("a"), Entry::embedded()], |_| {});
+    let models = get(address, "/v1/models").ok();
+    let kinds: Vec<&Value> = models["data"].as_array().unwrap().iter().map(|m| &m["akunu"]["kind"]).collect();
+    assert_eq!(kinds, ["completion", "chat"]);
 }
 
 #[test]

@@ -58,6 +58,22 @@ fn a_stream_says_what_the_whole_answer_says() {
 }
 
 #[test]
+fn every_chunk_can_say_what_the_answer_has_cost_so_far() {
+    let address = serve(vec![Entry::embedded()], |_| {});
+    for (path, request) in [("/v1/completions", completion(json!({}))), ("/v1/chat/completions", chat(json!({})))] {
+        let options = json!({ "include_usage": true, "continuous_usage_stats": true });
+        let events = post(address, path, &with(request, json!({ "stream": true, "stream_options": options }))).events();
+        let counts: Vec<u64> = events.iter().map(|e| e["usage"]["completion_tokens"].as_u64().unwrap()).collect();
+        assert!(
+            counts.is_sorted() && counts[0] <= 1 && counts[counts.len() - 3..] == [24, 24, 24],
+            "{path}: {counts:?}"
+        );
+        let whole = &events.last().unwrap()["usage"];
+        assert!(events.iter().all(|e| e["usage"]["prompt_tokens"] == whole["prompt_tokens"]), "{path}");
+    }
+}
+
+#[test]
 fn choices_differ_and_a_seed_repeats_them() {
     let address = serve(vec![stories()], |_| {});
     let fields = json!({ "n": 3, "seed": 7, "temperature": 1.2 });

@@ -1,7 +1,7 @@
 //! `/v1/chat/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, FINGERPRINT, StreamOptions, ending, error, finish_reason, usage_of};
+use super::{Count, FINGERPRINT, SoFar, StreamOptions, ending, error, finish_reason, usage_of};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Choice, Conversation, Likelihood, Part, Prompt, Think, Writer};
 use crate::http::body::Fields;
@@ -124,9 +124,9 @@ pub async fn input_tokens(State(app): State<Arc<App>>, fields: Fields) -> Result
 }
 
 pub async fn create(State(app): State<Arc<App>>, fields: Fields) -> Result<Response, Problem> {
-    let (chat, sampling) = take(fields)?;
+    let (mut chat, sampling) = take(fields)?;
     let streams = chat.stream.unwrap_or(false);
-    let with_usage = chat.stream_options.as_ref().is_some_and(|o| o.include_usage);
+    let stream_options = chat.stream_options.take().unwrap_or_default();
     let verbose = chat.verbose.unwrap_or(false);
     let ask = ask(&app, chat, sampling)?;
     let answer = Answer::start(&app, ask).await?;
@@ -134,7 +134,9 @@ pub async fn create(State(app): State<Arc<App>>, fields: Fields) -> Result<Respo
     let prompt = verbose.then(|| json!({ "prompt": answer.prompt_text() }));
     if streams {
         let generator = answer.generator().clone();
-        let writer = Chunks { head, generator, prompt, with_usage, count: Count::default(), pending: Vec::new() };
+        let (with_usage, so_far) = (stream_options.include_usage, stream_options.so_far(answer.prompt()));
+        let writer =
+            Chunks { head, generator, prompt, with_usage, so_far, count: Count::default(), pending: Vec::new() };
         return Ok(answer::send(Framing::Events, answer, writer));
     }
     let generator = answer.generator().clone();
@@ -333,6 +335,7 @@ struct Chunks {
     /// To be told with the first chunk.
     prompt: Option<Value>,
     with_usage: bool,
+    so_far: Option<SoFar>,
     count: Count,
     /// Log-probabilities of tokens, by choice, until text comes to send them with.
     pending: Vec<(usize, Value)>,
@@ -348,6 +351,9 @@ impl Chunks {
             "system_fingerprint": FINGERPRINT,
             "choices": choices,
         });
+        if let Some(so_far) = &self.so_far {
+            chunk["usage"] = so_far.usage();
+        }
         if let Some(prompt) = self.prompt.take() {
             chunk[VERBOSE] = prompt;
         }
@@ -381,6 +387,7 @@ impl Writer for Chunks {
                 self.delta(choice, json!({ "tool_calls": [call] }), None)
             }
             Part::Token { id, logprobs } => {
+                self.so_far.iter_mut().for_each(|so_far| so_far.generated += 1);
                 let write = |of| (choice, Likelihood::Logarithms.write(&self.generator, id, &of));
                 self.pending.extend(logprobs.map(write));
                 Vec::new()

@@ -1,7 +1,7 @@
 //! `/v1/completions`.
 
 use super::sampling::{Sampling, choices, max_tokens};
-use super::{Count, FINGERPRINT, StreamOptions, ending, error, finish_reason, usage, usage_of};
+use super::{Count, FINGERPRINT, SoFar, StreamOptions, ending, error, finish_reason, usage, usage_of};
 use crate::App;
 use crate::answer::{self, Answer, Ask, Part, Piece, Prompt, Writer};
 use crate::dialects::prompts::Prompts;
@@ -80,9 +80,11 @@ pub async fn create(State(app): State<Arc<App>>, mut fields: Fields) -> Result<R
     let model = answers.first().map_or_else(String::new, |(_, answer)| answer.model().to_owned());
     let head = Head { id: id("cmpl-"), created: crate::now(), model };
     if streams && let Some((echoed, answer)) = answers.pop() {
-        let with_usage = completion.stream_options.is_some_and(|o| o.include_usage);
+        let stream_options = completion.stream_options.unwrap_or_default();
+        let (with_usage, so_far) = (stream_options.include_usage, stream_options.so_far(answer.prompt()));
         let generator = answer.generator().clone();
-        let chunks = Chunks { head, generator, with_usage, count: Count::default(), pending: Vec::new(), echoed };
+        let chunks =
+            Chunks { head, generator, with_usage, so_far, count: Count::default(), pending: Vec::new(), echoed };
         return Ok(answer::send(Framing::Events, answer, chunks));
     }
     let (mut written, mut prompt, mut cached, mut generated) = (Vec::new(), 0, 0, 0);
@@ -149,6 +151,7 @@ struct Chunks {
     head: Head,
     generator: InUse<Generator>,
     with_usage: bool,
+    so_far: Option<SoFar>,
     count: Count,
     pending: Vec<(usize, (u32, LogProbs))>,
     echoed: String,
@@ -160,7 +163,11 @@ impl Chunks {
         let mine: Vec<_> = mine.iter().map(|(token, of)| (*token, of)).collect();
         let logprobs = (!mine.is_empty()).then(|| logprobs(&self.generator, &mine, 0));
         let choice = json!({ "index": choice, "text": text, "logprobs": logprobs, "finish_reason": finish });
-        vec![Frame::Data(self.head.body(json!([choice])))]
+        let mut chunk = self.head.body(json!([choice]));
+        if let Some(so_far) = &self.so_far {
+            chunk["usage"] = so_far.usage();
+        }
+        vec![Frame::Data(chunk)]
     }
 }
 
@@ -177,6 +184,7 @@ impl Writer for Chunks {
         match part {
             Part::Text(text) | Part::Thought(text) => self.chunk(choice, &text, None),
             Part::Token { id, logprobs } => {
+                self.so_far.iter_mut().for_each(|so_far| so_far.generated += 1);
                 self.pending.extend(logprobs.map(|of| (choice, (id, of))));
                 Vec::new()
             }

@@ -124,9 +124,32 @@ fn usage_of(gathered: &Gathered) -> Value {
 struct StreamOptions {
     #[serde(default)]
     include_usage: bool,
+    /// Every chunk says what it has cost so far, as in vLLM: who stops an answer sees no end of it.
+    #[serde(default)]
+    continuous_usage_stats: bool,
     #[serde(default)]
     #[expect(dead_code, reason = "what is not there cannot be left out")]
     include_obfuscation: bool,
+}
+
+impl StreamOptions {
+    /// What counts tokens for every chunk, where that was asked for.
+    fn so_far(&self, prompt: usize) -> Option<SoFar> {
+        (self.include_usage && self.continuous_usage_stats).then_some(SoFar { prompt, generated: 0 })
+    }
+}
+
+/// What an answer has cost until now.
+struct SoFar {
+    prompt: usize,
+    generated: usize,
+}
+
+impl SoFar {
+    fn usage(&self) -> Value {
+        let SoFar { prompt, generated } = *self;
+        json!({ "prompt_tokens": prompt, "completion_tokens": generated, "total_tokens": prompt + generated })
+    }
 }
 
 /// How a stream ends: with what it cost, in a chunk without choices, where that was asked for.

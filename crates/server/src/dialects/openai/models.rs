@@ -48,7 +48,8 @@ fn model(app: &App, at: usize, entry: &Entry) -> Value {
         Ok(about) => json!({
             "loaded": loaded,
             "kind": match about.purpose {
-                akunu::Purpose::Generate => "chat",
+                akunu::Purpose::Generate if entry.talks() => "chat",
+                akunu::Purpose::Generate => "completion",
                 akunu::Purpose::Embed => "embedding",
                 akunu::Purpose::Rank => "rerank",
                 akunu::Purpose::Transcribe => "speech",
