@@ -90,6 +90,9 @@ const COMPILED_BY_APPLE: &[(&str, &str)] = &[
 
 /// Kernels of MLX's library as Apple's compiler has made them: C++ that runs them, and their objects.
 fn compiled_by_apple(mlx: &Path) -> Result<(Vec<(String, String)>, Vec<PathBuf>), String> {
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
+        return Err("the names of functions are written for ELF".to_owned());
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let path = mlx.join("mlx/lib/mlx.metallib");
     let library = fs::read(&path).map_err(|why| format!("{}: {why}", path.display()))?;
