@@ -193,7 +193,7 @@ fn wrapper(module: &str, function: &str, name: &str) -> Option<String> {
     }
     let _ = writeln!(
         out,
-        "static void run_{name}() {{ {setup}air_{name}({}); }}\n\
+        "EMULATOR_UNWATCHED static void run_{name}() {{ {setup}air_{name}({}); }}\n\
          static emulator::Register register_{name}(\"{name}\", run_{name});",
         values.join(", ")
     );
