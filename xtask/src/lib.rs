@@ -5,6 +5,7 @@
 pub mod bench;
 pub mod c_header;
 pub mod c_library;
+pub mod calibrate_metal;
 pub mod check_metal;
 pub mod clients;
 pub mod models;

@@ -7,7 +7,7 @@ use std::process::{self, ExitCode};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use xtask::bench::{EmbedPeers, Peers, Revision, SpeechPeers, decoding, embed, peers, revision, speech, start};
-use xtask::{c_header, c_library, check_metal, clients, models, python, quality, real, schemas, tidy};
+use xtask::{c_header, c_library, calibrate_metal, check_metal, clients, models, python, quality, real, schemas, tidy};
 
 /// Every chore, with its flags.
 fn tree() -> Command {
@@ -35,6 +35,9 @@ fn tree() -> Command {
                 .arg(option("only", "A,B", "Suites whose names begin so; docs/clients.md stays").value_delimiter(',')),
             command("header", "Write the C headers with cbindgen"),
             command("check-metal", "Type-check what is for Apple's systems only, on any system"),
+            command("calibrate-metal", "Run kernels of MLX on the Metal emulator")
+                .arg(path("mlx", "The unpacked wheel mlx-metal [default: fetch it]"))
+                .arg(path("python", "The interpreter that fetches it [default: python3]")),
             command("c-library", "Build the C library and install it")
                 .arg(path("prefix", "Under which folder").required(true))
                 .arg(option("profile", "NAME", "How it is built").default_value("release")),
@@ -142,6 +145,10 @@ fn run(matches: &ArgMatches) -> anyhow::Result<bool> {
             llama_cpp: file(matches, "llama-cpp"),
         }),
         "check-metal" => check_metal::run(&xtask::root()),
+        "calibrate-metal" => calibrate_metal::run(
+            &xtask::root(),
+            &calibrate_metal::Options { mlx: file(matches, "mlx"), python: file(matches, "python") },
+        ),
         "header" => c_header::write(&xtask::root()),
         "c-library" => {
             install_c_library(&texts(matches, "profile").concat(), &file(matches, "prefix").unwrap_or_default())

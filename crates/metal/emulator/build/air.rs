@@ -90,24 +90,7 @@ fn plain(module: &str, name: &str) -> String {
             _ if line.contains(" section \"air.static_init\"") => {
                 let _ = writeln!(out, "define void @{name}.setup() {{");
             }
-            _ if line.starts_with("declare <64 x float> @air.simdgroup_matrix_8x8_multiply_accumulate") => {
-                let function = between(line, "@", "(").unwrap_or_default();
-                let elements = |of: &str| {
-                    format!("%{of}2 = shufflevector <64 x float> %{of}, <64 x float> undef, <2 x i32> <i32 0, i32 1>\n")
-                };
-                let rest = "i32 undef, ".repeat(61);
-                let _ = writeln!(
-                    out,
-                    "declare <2 x float> @emulator_air_multiply(<2 x float>, <2 x float>, <2 x float>)\n\
-                     define internal <64 x float> @{function}(<64 x float> %a, <64 x float> %b, <64 x float> %c) {{\n{}{}{}\
-                     %d2 = call <2 x float> @emulator_air_multiply(<2 x float> %a2, <2 x float> %b2, <2 x float> %c2)\n\
-                     %d = shufflevector <2 x float> %d2, <2 x float> undef, <64 x i32> <i32 0, i32 1, {rest}i32 undef>\n\
-                     ret <64 x float> %d\n}}",
-                    elements("a"),
-                    elements("b"),
-                    elements("c")
-                );
-            }
+            _ if line.starts_with("declare ") && line.contains(" @air.simdgroup_matrix_8x8_") => out += &matrix(line),
             _ => {
                 out += line;
                 out.push('\n');
@@ -119,8 +102,50 @@ fn plain(module: &str, name: &str) -> String {
         // Every kernel has its own.
         out = out.replace(&format!("@{constant}"), &format!("@{name}.{constant}"));
     }
-    out
+    out + MATRICES
 }
+
+/// A function of matrices, which are vectors of 64 elements, by one of the emulator's that takes a lane's two.
+fn matrix(declared: &str) -> String {
+    let name = between(declared, "@", "(").unwrap_or_default();
+    let two =
+        |of: &str| format!("%{of}2 = shufflevector <64 x float> %{of}, <64 x float> undef, <2 x i32> <i32 0, i32 1>\n");
+    let all = "i32 undef, ".repeat(61);
+    let all =
+        format!("%d = shufflevector <2 x float> %d2, <2 x float> undef, <64 x i32> <i32 0, i32 1, {all}i32 undef>\n");
+    // The pointer's type, as this version of LLVM writes it.
+    let arguments = declared.split_once(name).map_or("", |(_, rest)| rest.trim_start_matches('('));
+    let pointer = arguments.split(", ").find(|part| part.contains("addrspace(1)")).unwrap_or_default();
+    let pointer = pointer.split(" nocapture").next().unwrap_or_default();
+    let place = format!(
+        "%p = ptrtoint {pointer} %at to i64\n%x = extractelement <2 x i64> %origin, i32 0\n\
+         %y = extractelement <2 x i64> %origin, i32 1\n%t = zext i1 %transposed to i32\n"
+    );
+    let given = "i64 %p, i64 %stride, i64 %x, i64 %y, i32 %t";
+    let (result, arguments, body) = if name.contains("_multiply_accumulate") {
+        let call = "%d2 = call <2 x float> @emulator_air_multiply(<2 x float> %a2, <2 x float> %b2, <2 x float> %c2)\n";
+        let arguments = "<64 x float> %a, <64 x float> %b, <64 x float> %c".to_owned();
+        ("<64 x float>", arguments, [&two("a"), &two("b"), &two("c"), call, &all, "ret <64 x float> %d\n"].concat())
+    } else if name.contains("_init_filled") {
+        let first = "%d1 = insertelement <2 x float> undef, float %x, i32 0\n".to_owned();
+        let both = "%d2 = insertelement <2 x float> %d1, float %x, i32 1\n";
+        ("<64 x float>", "float %x".to_owned(), first + both + &all + "ret <64 x float> %d\n")
+    } else if name.contains("_load") {
+        let call = format!("%d2 = call <2 x float> @emulator_air_load({given})\n");
+        let arguments = format!("{pointer} %at, i64 %stride, <2 x i64> %origin, i1 %transposed");
+        ("<64 x float>", arguments, place + &call + &all + "ret <64 x float> %d\n")
+    } else {
+        let call = format!("call void @emulator_air_store(<2 x float> %m2, {given})\n");
+        let arguments = format!("<64 x float> %m, {pointer} %at, i64 %stride, <2 x i64> %origin, i1 %transposed");
+        ("void", arguments, two("m") + &place + &call + "ret void\n")
+    };
+    format!("define internal {result} @{name}({arguments}) {{\n{body}}}\n")
+}
+
+/// The emulator's functions of matrices.
+const MATRICES: &str = "declare <2 x float> @emulator_air_multiply(<2 x float>, <2 x float>, <2 x float>)\n\
+    declare <2 x float> @emulator_air_load(i64, i64, i64, i64, i32)\n\
+    declare void @emulator_air_store(<2 x float>, i64, i64, i64, i64, i32)\n";
 
 /// C++ that calls the function as its metadata say.
 fn wrapper(module: &str, function: &str, name: &str) -> Option<String> {
@@ -168,7 +193,7 @@ fn wrapper(module: &str, function: &str, name: &str) -> Option<String> {
     }
     let _ = writeln!(
         out,
-        "static void run_{name}() {{ {setup}air_{name}({}); }}\n\
+        "EMULATOR_UNWATCHED static void run_{name}() {{ {setup}air_{name}({}); }}\n\
          static emulator::Register register_{name}(\"{name}\", run_{name});",
         values.join(", ")
     );

@@ -37,7 +37,7 @@ fn main() {
     build.cpp(true).std("c++17").opt_level(2).debug(false).warnings(true).extra_warnings(true);
     build.include("cpp/include").files(["cpp/emulator.cpp", "cpp/fibre.cpp", "cpp/watch.cpp"]).compile("emulator");
 
-    let mut translated = Vec::new();
+    let (mut translated, mut objects) = (Vec::new(), Vec::new());
     for (root, folder) in [("tests/kernels", "tests/kernels"), ("../shaders", "../shaders")] {
         for path in sources(Path::new(folder)) {
             let name = path.strip_prefix(root).expect("it was found there").display().to_string();
@@ -52,11 +52,15 @@ fn main() {
             let units = units(&roots, &name).unwrap_or_else(|why| panic!("{MLX}={}: {why}", mlx.display()));
             translated.extend(units.into_iter().map(|(name, text)| (format!("mlx-{name}"), text)));
         }
-        compiled_by_apple(&mlx).unwrap_or_else(|why| {
-            println!("cargo::warning=MLX's kernels are run from their sources only, and not as Apple's compiler made them: {why}");
-        });
+        match compiled_by_apple(&mlx) {
+            Ok((sources, made)) => {
+                translated.extend(sources);
+                objects.extend(made);
+            }
+            Err(why) => println!("cargo::warning=MLX's kernels are not run as Apple's compiler has made them: {why}"),
+        }
     }
-    let objects = compile(&translated);
+    objects.extend(compile(&translated));
     let mut build = cc::Build::new();
     build.cpp(true).objects(objects);
     // Kernels register themselves: nobody names them.
@@ -76,37 +80,31 @@ const COMPILED_BY_APPLE: &[(&str, &str)] = &[
     ("air_gemv_f32", "gemv_float32_bm4_bn1_sm1_sn32_tm4_tn4_nc0_axpby0"),
     ("air_gemm_nt_f32", "steel_gemm_fused_nt_float32_float32_bm32_bn32_bk16_wm2_wn2"),
     ("air_gemm_nn_f16", "steel_gemm_fused_nn_float16_float16_bm32_bn32_bk16_wm2_wn2"),
+    ("air_delta_chunk_f32", "gated_delta_fused_chunk_float_128_128_24_24_8"),
+    ("air_delta_seq_f32", "seq_gated_delta_float_128_128_24_24_8"),
     ("air_row_sum_f32", "row_reduce_simple_sumfloat32"),
     ("air_scan_sum_f32", "contig_scan_inclusive_sum_float32_float32"),
     ("air_scan_max_f32", "contig_scan_inclusive_max_float32_float32"),
     ("air_scan_sum_i64", "contig_scan_reverse_exclusive_sum_int64_int64"),
 ];
 
-/// Takes kernels from MLX's library as Apple's compiler has made them.
-fn compiled_by_apple(mlx: &Path) -> Result<(), String> {
+/// Kernels of MLX's library as Apple's compiler has made them: C++ that runs them, and their objects.
+fn compiled_by_apple(mlx: &Path) -> Result<(Vec<(String, String)>, Vec<PathBuf>), String> {
+    if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
+        return Err("the names of functions are written for ELF".to_owned());
+    }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let path = mlx.join("mlx/lib/mlx.metallib");
     let library = fs::read(&path).map_err(|why| format!("{}: {why}", path.display()))?;
-    let mut wrappers = String::from(air::HEADER);
+    let (mut wrappers, mut objects) = (String::from(air::HEADER), Vec::new());
     for (name, function) in COMPILED_BY_APPLE {
         let bitcode =
             air::bitcode(&library, function).ok_or_else(|| format!("{} has no {function}", path.display()))?;
         wrappers += &air::compile(bitcode, function, name, &out)?;
+        objects.push(out.join(format!("{name}.o")));
     }
-    fs::write(out.join("air-kernels.cpp"), wrappers).expect("a writable folder");
-    let mut build = cc::Build::new();
-    build
-        .cpp(true)
-        .std("c++17")
-        .opt_level(1)
-        .debug(false)
-        .warnings(false)
-        .flag("-ffp-contract=off")
-        .include("cpp/include");
-    build.files([PathBuf::from("cpp/air.cpp"), out.join("air-kernels.cpp")]);
-    build.objects(COMPILED_BY_APPLE.iter().map(|(name, _)| out.join(format!("{name}.o"))));
-    build.link_lib_modifier("+whole-archive").compile("air");
-    Ok(())
+    let calls = fs::read_to_string("cpp/air.cpp").expect("a source of ours");
+    Ok((vec![("air".to_owned(), calls), ("air-kernels".to_owned(), wrappers)], objects))
 }
 
 /// A source as C++, in several files where it is instantiated for many formats. What it includes is in the first of these folders

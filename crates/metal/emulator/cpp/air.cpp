@@ -1,5 +1,5 @@
 // What kernels that Apple's compiler has compiled call. Their accesses are not watched, since they are not instrumented.
-#include "include/metal_stdlib"
+#include <metal_stdlib>
 
 using namespace metal;
 
@@ -19,6 +19,7 @@ unsigned place() { return 0; }
 
 AIR_SIMD(simd_sum)
 AIR_SIMD(simd_max)
+AIR_SIMD(simd_prefix_inclusive_sum)
 AIR_SIMD(simd_prefix_exclusive_sum)
 AIR_SHUFFLE(simd_shuffle_xor)
 AIR_SHUFFLE(simd_shuffle_down)
@@ -32,6 +33,7 @@ AIR(void, air_simdgroup_barrier, "air.simdgroup.barrier", (int flags, int), meta
 
 AIR(float, air_fast_exp, "air.fast_exp.f32", (float x), fast::exp(x))
 AIR(float, air_fast_exp2, "air.fast_exp2.f32", (float x), fast::exp2(x))
+AIR(float, air_fast_log, "air.fast_log.f32", (float x), fast::log(x))
 AIR(float, air_log2, "air.log2.f32", (float x), metal::log2(x))
 AIR(float, air_fmax, "air.fmax.f32", (float a, float b), metal::fmax(a, b))
 AIR(float, air_float_of_int, "air.convert.f.f32.s.i32", (int x), float(x))
@@ -42,12 +44,28 @@ AIR(bool, air_uniform_bool, "air.is_uniform.i1", (bool), true)
 AIR(bool, air_uniform_int, "air.is_uniform.i32", (int), true)
 AIR(char, air_predicate, "air.normalize_function_constant_predicate.i8", (char x), x != 0)
 
-// A lane's two elements, which in a library are the first of 64.
+// Of matrices, a lane's two elements, which in a library are the first of 64.
+namespace {
+simdgroup_matrix<float, 8, 8> of_two(Two elements) {
+    simdgroup_matrix<float, 8, 8> matrix;
+    for (unsigned n = 0; n < 2; n++) matrix.elements[n] = elements[n];
+    return matrix;
+}
+Two two_of(const simdgroup_matrix<float, 8, 8> &matrix) { return Two{matrix.elements[0], matrix.elements[1]}; }
+} // namespace
+
 extern "C" Two emulator_air_multiply(Two a, Two b, Two c) {
-    simdgroup_matrix<float, 8, 8> of_a, of_b, of_c, of_d;
-    for (unsigned n = 0; n < 2; n++) of_a.elements[n] = a[n], of_b.elements[n] = b[n], of_c.elements[n] = c[n];
-    simdgroup_multiply_accumulate(of_d, of_a, of_b, of_c, FILE_NAME, place());
-    return Two{of_d.elements[0], of_d.elements[1]};
+    simdgroup_matrix<float, 8, 8> d;
+    simdgroup_multiply_accumulate(d, of_two(a), of_two(b), of_two(c), FILE_NAME, place());
+    return two_of(d);
+}
+extern "C" Two emulator_air_load(const float *at, ulong stride, ulong x, ulong y, int transposed) {
+    simdgroup_matrix<float, 8, 8> d;
+    simdgroup_load(d, at, stride, ulong2(x, y), transposed, FILE_NAME, place());
+    return two_of(d);
+}
+extern "C" void emulator_air_store(Two d, float *at, ulong stride, ulong x, ulong y, int transposed) {
+    simdgroup_store(of_two(d), at, stride, ulong2(x, y), transposed, FILE_NAME, place());
 }
 
 // Conversions that older versions of LLVM call.

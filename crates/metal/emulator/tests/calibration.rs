@@ -395,3 +395,68 @@ fn a_hadamard_transform_is_right() {
     let inputs = [(0, bytes(&input)), (2, bytes(&scale))];
     close("hadamard_n", &run::<f32>("mlx_hadamard_f32", &geometry, 1, input.len(), &inputs), &expected, 1e-5);
 }
+
+/// Of a linear attention with a state: by steps, and by chunks of 8 with matrices that are loaded and stored as such.
+#[test]
+fn a_state_is_carried_as_it_should_be() {
+    const DIM: usize = 128;
+    const HEADS: usize = 24;
+    const ROWS: usize = 13;
+    // Of the state's 128 rows; the rest and the other heads are not run.
+    const STATES: usize = 32;
+    if !compiled("mlx_delta_chunk_f32") {
+        return;
+    }
+    let row = HEADS * DIM;
+    let (q, v) = (numbers(ROWS * row, 21), numbers(ROWS * row, 23));
+    let k: Vec<f32> = numbers(ROWS * row, 22).iter().map(|x| x / 8.0).collect();
+    let state = numbers(STATES * DIM, 24);
+    let gates: Vec<f32> = numbers(ROWS * HEADS, 25).iter().map(|x| 0.75 + x / 8.0).collect();
+    let betas: Vec<f32> = numbers(ROWS * HEADS, 26).iter().map(|x| 0.5 + x / 4.0).collect();
+    let (mut states, mut expected) = (wide(&state), vec![0.0; ROWS * STATES]);
+    for t in 0..ROWS {
+        let (q, k) = (wide(&q[t * row..][..DIM]), wide(&k[t * row..][..DIM]));
+        for (at, state) in states.chunks_mut(DIM).enumerate() {
+            state.iter_mut().for_each(|s| *s *= f64::from(gates[t * HEADS]));
+            let known: f64 = state.iter().zip(&k).map(|(s, k)| s * k).sum();
+            let delta = (f64::from(v[t * row + at]) - known) * f64::from(betas[t * HEADS]);
+            state.iter_mut().zip(&k).for_each(|(s, k)| *s += k * delta);
+            expected[t * STATES + at] = state.iter().zip(&q).map(|(s, q)| s * q).sum();
+        }
+    }
+    for (kernel, groups) in [("mlx_delta_seq_f32", STATES / 4), ("mlx_delta_chunk_f32", STATES / 32)] {
+        let mut bits = Vec::new();
+        for name in [kernel.to_owned(), kernel.replace("mlx_", "air_")] {
+            if !kernels().contains(&name.as_str()) {
+                continue;
+            }
+            let (mut y, mut after) = (vec![0_f32; ROWS * row], vec![0_f32; STATES * DIM]);
+            let geometry = Geometry {
+                threadgroups: [1, groups as u32, 1],
+                threads: [32, 4, 1],
+                constants: vec![(200, 0)],
+                // Between chunks, lanes write what others have read with no barrier between: a SIMD group goes in step.
+                bounds_only: name != "mlx_delta_seq_f32",
+                ..Default::default()
+            };
+            let length = [ROWS as i32];
+            let mut buffers = [
+                Buffer::Constant(bytes(&q)),
+                Buffer::Constant(bytes(&k)),
+                Buffer::Constant(bytes(&v)),
+                Buffer::Constant(bytes(&state)),
+                Buffer::Constant(bytes(&gates)),
+                Buffer::Constant(bytes(&betas)),
+                Buffer::Device(bytes_mut(&mut y)),
+                Buffer::Device(bytes_mut(&mut after)),
+                Buffer::Constant(bytes(&length)),
+            ];
+            dispatch(&name, &geometry, &mut buffers).unwrap_or_else(|error| panic!("{error}"));
+            let y: Vec<f32> = y.chunks(row).flat_map(|y| &y[..STATES]).copied().collect();
+            close(&name, &y, &expected, 1e-4);
+            close(&name, &after, &states, 1e-4);
+            bits.push([y, after].concat());
+        }
+        assert!(bits.windows(2).all(|two| bytes(&two[0]) == bytes(&two[1])), "{kernel} has other bits in the library");
+    }
+}
