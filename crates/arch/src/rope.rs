@@ -121,18 +121,21 @@ fn list<'a>(reader: &Reader<'a>, config: &ModelConfig, json: &'a Json, key: &str
 /// How queries grow with their position, where the file says so.
 fn query_growth(reader: &Reader, config: &ModelConfig) -> Result<Option<QueryGrowth>, Error> {
     const SLOPE: &str = "llama_4_scaling_beta";
-    let (slope, period) = match reader.json() {
-        Some(json) => {
-            let Some(object) = parameters(json) else { return Ok(None) };
-            let number = |key: &str| reader.member(object, &[key], "a number is needed", Json::as_f64);
-            (number(SLOPE)?.map(|v| v as f32), number("original_max_position_embeddings")?.map(|v| v as f32))
-        }
-        None => {
-            let period = reader.uint(keys::ROPE_ORIGINAL_CONTEXT)?.map(|v| v as f32);
-            (reader.float(keys::QUERY_GROWTH)?, period)
-        }
+    let object = reader.json().map(parameters);
+    if object == Some(None) {
+        return Ok(None);
+    }
+    let object = object.flatten();
+    let number = |object, key: &str| reader.member(object, &[key], "a number is needed", Json::as_f64);
+    let slope = match object {
+        Some(object) => number(object, SLOPE)?.map(|v| v as f32),
+        None => reader.float(keys::QUERY_GROWTH)?,
     };
     let Some(slope) = slope.filter(|slope| *slope != 0.0) else { return Ok(None) };
+    let period = match object {
+        Some(object) => number(object, "original_max_position_embeddings")?.map(|v| v as f32),
+        None => reader.uint(keys::ROPE_ORIGINAL_CONTEXT)?.map(|v| v as f32),
+    };
     let growth = QueryGrowth { slope, period: period.unwrap_or(config.context as f32) };
     let name = if reader.json().is_some() { SLOPE } else { keys::QUERY_GROWTH.gguf };
     if !slope.is_finite() || growth.period.is_nan() || growth.period < 1.0 {
