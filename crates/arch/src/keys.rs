@@ -63,7 +63,7 @@ keys! {
     ROPE_BETA_SLOW = "rope.scaling.yarn_beta_slow", [];
 }
 
-/// The part of a configuration that is about text: all of it, unless the model also sees or hears.
+/// The part of a configuration that is about text: all of it, unless the model is also one of images or sound.
 pub fn text_config(json: &Json) -> &Json {
     json.get("text_config").filter(|text| text.is_object()).unwrap_or(json)
 }

@@ -252,7 +252,7 @@ fn every_format_of_file_gives_the_oracles_logits() {
         }
     }
     assert!(failed.is_empty(), "{} fail:\n{}", failed.len(), failed.join("\n"));
-    assert!(checked >= 10, "{checked} were checked");
+    assert!(checked >= 8, "{checked} were checked");
 }
 
 #[test]

@@ -481,25 +481,6 @@ impl Executor<'_> {
     }
 }
 
-/// `e^(s - max)` of every score.
-fn exponentials(scores: &[f32]) -> Vec<f64> {
-    let peak = scores.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
-    scores.iter().map(|s| f64::from(s - peak).exp()).collect()
-}
-
-/// The first and the last position a row sees.
-fn seen(p: &AttentionParams, row: RowVars) -> (usize, usize) {
-    let (position, window) = (row.position as usize, p.window as usize);
-    if p.sees == Sees::All as u32 {
-        let last = row.length as usize - 1;
-        return match window {
-            0 => (0, last),
-            w => (position.saturating_sub(w / 2), last.min(position + w / 2)),
-        };
-    }
-    (if window == 0 { 0 } else { (position + 1).saturating_sub(window) }, row.place())
-}
-
 fn buffer_of(op: &Op, slot: usize) -> usize {
     match op.args[slot] {
         Arg::Buffer(id) => id.0 as usize,

@@ -22,7 +22,7 @@ static MAY_DEPEND: &[(&str, &[&str])] = &[
     ("crates/audio", &["akunu-limits"]),
     ("crates/convert", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-limits", "akunu-text"]),
     ("crates/hub", &[]),
-    ("crates/testkit", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-limits"]),
+    ("crates/testkit", &["akunu-arch", "akunu-dtype", "akunu-formats", "akunu-limits", "akunu-plan"]),
     (
         "crates/engine",
         &[

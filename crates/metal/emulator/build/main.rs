@@ -88,8 +88,11 @@ const COMPILED_BY_APPLE: &[(&str, &str)] = &[
     ("air_scan_sum_i64", "contig_scan_reverse_exclusive_sum_int64_int64"),
 ];
 
+/// Sources in C++, by name.
+type Units = Vec<(String, String)>;
+
 /// Kernels of MLX's library as Apple's compiler has made them: C++ that runs them, and their objects.
-fn compiled_by_apple(mlx: &Path) -> Result<(Vec<(String, String)>, Vec<PathBuf>), String> {
+fn compiled_by_apple(mlx: &Path) -> Result<(Units, Vec<PathBuf>), String> {
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system != "linux") {
         return Err("the names of functions are written for ELF".to_owned());
     }

@@ -1,6 +1,7 @@
 //! What ops compute of numbers, in f64.
 
 use crate::op::*;
+use crate::steps::RowVars;
 use akunu_dtype::q8;
 
 pub fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -79,6 +80,25 @@ pub fn round_to_int8(values: &mut [f32]) {
         let scale = q8::quantize_block(&x, &mut q);
         block.iter_mut().zip(q).for_each(|(v, q)| *v = f32::from(q) * scale);
     }
+}
+
+/// `e^(s - max)` of every score.
+pub fn exponentials(scores: &[f32]) -> Vec<f64> {
+    let peak = scores.iter().fold(f32::NEG_INFINITY, |a, b| a.max(*b));
+    scores.iter().map(|s| f64::from(s - peak).exp()).collect()
+}
+
+/// The first and the last position a row sees.
+pub fn seen(p: &AttentionParams, row: RowVars) -> (usize, usize) {
+    let (position, window) = (row.position as usize, p.window as usize);
+    if p.sees == Sees::All as u32 {
+        let last = row.length as usize - 1;
+        return match window {
+            0 => (0, last),
+            w => (position.saturating_sub(w / 2), last.min(position + w / 2)),
+        };
+    }
+    (if window == 0 { 0 } else { (position + 1).saturating_sub(window) }, row.place())
 }
 
 #[cfg(test)]

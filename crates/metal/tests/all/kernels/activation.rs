@@ -1,3 +1,5 @@
+//! Activation functions, alone and as gates.
+
 use crate::direct::Direct;
 use crate::rig::*;
 use akunu_plan::op::*;

@@ -1,3 +1,5 @@
+//! Sums, picked rows, means, and what moves values.
+
 use crate::direct::Direct;
 use crate::rig::*;
 use akunu_plan::op::*;

@@ -1,3 +1,5 @@
+//! Frames that are unfolded, and direct convolutions.
+
 use crate::rig::*;
 use akunu_metal_emulator::{Buffer, Geometry, dispatch};
 use akunu_plan::op::*;

@@ -1,3 +1,5 @@
+//! Every number format dequantized, and floats converted.
+
 use crate::rig::*;
 use akunu_dtype::{DType, FORMATS, Format, Planes};
 use akunu_metal::kernels::{self, ConvertParams, constants};

@@ -1,3 +1,5 @@
+//! Rows of embedding tables.
+
 use crate::rig::*;
 use akunu_dtype::{DType, FORMATS, Format};
 use akunu_plan::op::*;

@@ -1,3 +1,5 @@
+//! Products that finish their heads.
+
 use super::rope::{compare_cache, kv_params, places, with_cache, with_tables};
 use crate::rig::*;
 use akunu_dtype::{DType, FORMATS, Format};

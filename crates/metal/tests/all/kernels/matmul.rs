@@ -1,3 +1,5 @@
+//! Products of few rows: every format, every epilogue, the same bits in a batch.
+
 use super::convert::{random_block, weights};
 use crate::rig::*;
 use akunu_dtype::{DType, Format};

@@ -1,3 +1,5 @@
+//! Kernels by category.
+
 mod activation;
 mod attention;
 mod attention_alone;

@@ -1,3 +1,5 @@
+//! Norms of rows.
+
 use crate::direct::Direct;
 use crate::rig::*;
 use akunu_plan::op::*;

@@ -1,3 +1,5 @@
+//! Angles, and heads that turn.
+
 use crate::rig::*;
 use akunu_dtype::{DType, Planes};
 use akunu_plan::backend::Loaded;

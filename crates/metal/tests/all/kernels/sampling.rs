@@ -1,3 +1,5 @@
+//! Choosing tokens.
+
 mod alone;
 mod draws;
 mod texts;

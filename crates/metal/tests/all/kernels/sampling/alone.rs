@@ -1,3 +1,5 @@
+//! What is done to logits, by itself.
+
 use super::*;
 use akunu_metal_emulator::{Buffer, Geometry, dispatch};
 use akunu_plan::DrawVars;

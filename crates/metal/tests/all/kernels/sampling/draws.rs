@@ -1,3 +1,5 @@
+//! Draws against their definition.
+
 use super::*;
 use akunu_metal_emulator::{Buffer, Geometry, dispatch};
 use akunu_plan::DrawVars;

@@ -1,3 +1,5 @@
+//! Rules of transcribed texts.
+
 use super::*;
 use akunu_plan::DrawVars;
 use akunu_plan::rules::{Chosen, MOST_LISTED, Rules, log_sum};
