@@ -29,7 +29,8 @@ fn changed(fixture: &str, config: impl Fn(&mut Json), files: &[(&str, Json)]) ->
     for (name, json) in files {
         dir.write(name, json.to_string().as_bytes());
     }
-    Model::read(&ModelFile::open(dir.path()).unwrap()).map_err(|e| e.to_string())
+    let file = ModelFile::open(dir.path()).map_err(|e| e.to_string())?;
+    Model::read(&file).map_err(|e| e.to_string())
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod support;
 use akunu::{Activations, DType, Embedder, Error, LoadOptions, Reading, Text, TooLong, normalize};
 use akunu_arch::{Model, Pooling, Role};
 use akunu_formats::{ModelFile, safetensors};
-use akunu_testkit::{Golden, TempDir, cosine, fixtures, golden, relative_error};
+use akunu_testkit::{Golden, TempDir, fixtures, golden, relative_error};
 use std::fs;
 use std::path::{Path, PathBuf};
 use support::*;
